@@ -1,0 +1,50 @@
+# `make demo` and `make test` are all a newcomer needs; both set up .venv first.
+PYTHON ?= python3
+PIP := .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PYTEST := .venv/bin/python -m pytest
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: help setup demo test check unit test-learning bench-speed clean
+
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Holdfast needs Python 3.11 or newer, and '$(PYTHON)' is older: run 'make PYTHON=python3.11 $(MAKECMDGOALS)'." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.user: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing Holdfast into .venv (once; about a minute) ..."
+	$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.user
+	@echo "Installing the development tools into .venv (once) ..."
+	$(PIP) --editable '.[dev,wandb]'
+	@touch $@
+
+setup: .venv/.dev          ## make .venv with Holdfast and its development tools
+
+demo: .venv/.user          ## train C-TRPO for about 90 s and show the verdict
+	.venv/bin/holdfast demo
+
+check: .venv/.dev          ## lint, format, types, import layers
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/basedpyright
+	.venv/bin/lint-imports --no-cache
+
+unit: .venv/.dev           ## the tests without the static checks
+	$(PYTEST) -n 2 --dist loadgroup
+
+test: check unit           ## everything CI runs
+
+test-learning: .venv/.dev  ## slow learning checks (tens of minutes)
+	$(PYTEST) -m learning -n 2
+
+bench-speed: .venv/.dev    ## measure the update, the start-up and the memory of a run
+	.venv/bin/python benchmarks/update_speed.py
+
+clean:                     ## remove the virtual environment and caches
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mathematics on arrays: no environments, no files, no clock."""

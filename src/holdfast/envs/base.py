@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every environment looks like to training: a batch with costs, both end flags, snapshots.
+
+    N environments, observations of size O, K constraints. All arrays are NumPy.
+An environment resets itself in the step that ends an episode; the true successor is kept apart,
+so that bootstrapping needs no special case.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Bools = NDArray[np.bool_]
+Snapshot = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The result of one vector step."""
+
+    obs: Floats
+    """[N, O] what to act on next: the new episode's first observation where one has just ended."""
+    next_obs: Floats
+    """[N, O] the true successor of the action; differs from `obs` only where an episode ended."""
+    reward: Floats
+    """[N]"""
+    cost: Floats
+    """[N, K], in the order of `cost_names`."""
+    terminated: Bools
+    """[N] the episode ended in a terminal state: its future is worth 0."""
+    truncated: Bools
+    """[N] the episode was cut (time limit): its future is worth the critic's value of `next_obs`."""
+
+
+@runtime_checkable
+class VecEnv(Protocol):
+    """N environments that step together and reset themselves."""
+
+    num_envs: int
+    observation_space: gym.spaces.Box
+    """Of one environment, flat: shape (O,)."""
+    action_space: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
+    """Of one environment."""
+    cost_names: tuple[str, ...]
+    """One name for each constraint, K >= 1."""
+    can_snapshot: bool
+    """Whether `snapshot` and `restore` reproduce the future bit for bit."""
+
+    def reset(self, seed: int) -> Floats:
+        """Start all episodes anew, environment i seeded with `seed + i`; returns obs [N, O]."""
+        ...
+
+    def step(self, action: NDArray[Any]) -> Step:
+        """Apply actions in the action space's own units: Box [N, A], Discrete [N], MultiDiscrete [N, D]."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Everything the future depends on, the random generators included, as named arrays."""
+        ...
+
+    def restore(self, snapshot: Snapshot) -> Floats:
+        """Continue from a snapshot; returns the observations [N, O] that were current then."""
+        ...
+
+    def close(self) -> None:
+        """Release processes and simulators."""
+        ...
