@@ -173,7 +173,7 @@ class Bar:
             self.display.update(self.table())
         elif time.monotonic() - self.spoke >= self.every or env_steps >= self.total:
             self.spoke = time.monotonic()
-            self.console.print(self.line(env_steps), highlight=False, markup=False)
+            self.console.print(self.line(env_steps), highlight=False, markup=False, soft_wrap=True)
 
     def line(self, env_steps: int) -> str:
         assert self.row is not None
