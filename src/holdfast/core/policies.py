@@ -130,8 +130,13 @@ class Categorical:
 
     @staticmethod
     def kl(p: tuple[Array, ...], q: tuple[Array, ...]) -> Array:
-        """[B] KL(p ‖ q) = Σ_d Σ_a p log(p / q)."""
-        terms = [jnp.sum(jnp.exp(a) * (a - b), -1) for a, b in zip(p, q, strict=True)]
+        """[B] KL(p ‖ q) = Σ_d Σ_a p log(p / q).
+
+        Written as Σ p (d + e⁻ᵈ − 1) with d = log(p / q): every term is non-negative, and at p = q
+        value and gradient are exactly 0, not a rounding error that Adam would blow up.
+        """
+        each = lambda a, b: jnp.exp(a) * ((a - b) + jnp.expm1(b - a))
+        terms = [jnp.sum(each(a, b), -1) for a, b in zip(p, q, strict=True)]
         return sum(terms[1:], start=terms[0])
 
     @staticmethod
