@@ -207,6 +207,20 @@ def test_environment_i_is_seeded_with_seed_plus_i_whatever_the_batch(env_id):
         assert np.array_equal(left.obs[2], right.obs[0]) and left.reward[2] == right.reward[0]
 
 
+def test_constraints_select_and_order_the_costs():
+    both = ProbeEnv(MACHINES, 3)
+    swapped = ProbeEnv(MACHINES, 3, ("noise", "heat"))
+    one = ProbeEnv(MACHINES, 3, ("noise",))
+    assert swapped.cost_names == ("noise", "heat") and one.cost_names == ("noise",)
+    action = np.array([[1, 0], [0, 1], [1, 1]])
+    cost = both.step(action).cost
+    assert np.array_equal(swapped.step(action).cost, cost[:, ::-1])
+    assert np.array_equal(one.step(action).cost, cost[:, 1:])
+    for wrong in [(), ("cost",), ("heat", "heat")]:
+        with pytest.raises(ValueError, match="choose from heat, noise"):
+            ProbeEnv(MACHINES, 3, wrong)
+
+
 def test_refuses_wrong_shapes():
     env = ProbeEnv(SPEED, 2)
     with pytest.raises(ValueError, match="expected \\(2, 1\\)"):

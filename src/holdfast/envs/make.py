@@ -35,13 +35,7 @@ def make_env(
         return made
     if isinstance(env, str) and env in PROBES:
         _refuse_cost(env, cost)
-        probe = ProbeEnv(PROBES[env], num_envs)
-        if constraints is not None and tuple(constraints) != probe.cost_names:
-            raise ValueError(
-                f"constraints={tuple(constraints)} do not fit Env {env!r}: its constraints are "
-                f"{', '.join(probe.cost_names)}; leave constraints out."
-            )
-        return probe
+        return ProbeEnv(PROBES[env], num_envs, constraints)
     source = resolve(env, known_ids())
     return GymVecEnv(
         source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise, workers=workers
@@ -75,7 +69,7 @@ def _refuse_for_vec_env(
         raise ValueError(
             f"num_envs={num_envs}, but the given VecEnv has {env.num_envs}: pass the same number."
         )
-    if cost is not None or (constraints is not None and tuple(constraints) != env.cost_names):
+    if cost is not None or (constraints is not None and set(constraints) != set(env.cost_names)):
         raise ValueError(
             f"the given VecEnv defines its own costs ({', '.join(env.cost_names)}): "
             "leave constraints= and cost= out."
