@@ -52,22 +52,23 @@ def _box(low: float, high: float, size: int) -> gym.spaces.Box:
     return gym.spaces.Box(low, high, (size,), np.float64)
 
 
-# Bandit: context x = ±1, action a in [-2, 2], reward x·a, cost a², one step.
-# By Jensen E[x·a] <= E|a| <= sqrt(E[a²]) <= sqrt(1), attained by a = x. Without limit: a = 2x.
+# Bandit: context x = ±1, action a in [-1, 1], reward x·a, cost a², one step.
+# By Jensen E[x·a] <= E|a| <= sqrt(E[a²]) <= sqrt(0.64), attained by a = 0.8·x; without limit by x.
+# Only a policy without noise is optimal; unit noise around 0 costs 0.52 and is safe.
 
 
 def _bandit_move(x: State, action: NDArray[Any], _: Floats) -> Move:
-    a = np.clip(action[:, 0], -2.0, 2.0)
+    a = np.clip(action[:, 0], -1.0, 1.0)
     return x, x * a, (a * a)[:, None], np.ones(len(x), np.bool_)
 
 
 BANDIT = Probe(
     summary="one step: reward x·a, cost a², context x = ±1",
     observation_space=_box(-1.0, 1.0, 1),
-    action_space=_box(-2.0, 2.0, 1),
-    cost_limits={"cost": 1.0},
-    optimal_safe_return=1.0,
-    optimal_return=2.0,
+    action_space=_box(-1.0, 1.0, 1),
+    cost_limits={"cost": 0.64},
+    optimal_safe_return=0.8,
+    optimal_return=1.0,
     horizon=1,
     start=lambda uniform: np.where(uniform < 0.5, -1.0, 1.0),
     observe=lambda x: x[:, None],
