@@ -168,7 +168,7 @@ FAULTS = {
     "NaN cost": (twin(info=late(Healthy.info, {"cost": np.inf})), "error", "cost not finite"),
     "negative cost": (twin(info=lambda self: {"cost": self.x}), "warning", "negative cost"),
     "constant cost": (twin(info=lambda self: {"cost": 1.0}), "warning", "constant cost"),
-    "never a cost": (twin(info=lambda self: {"cost": 0}), "warning", "constant cost"),
+    "never a cost": (twin(info=lambda self: {"cost": 0}), "note", "constant cost"),
     "parts and total": (
         twin(info=lambda self: {"cost": abs(self.x), "cost_a": abs(self.x), "cost_b": 1.0}),
         "warning", "cost parts"),
@@ -306,6 +306,7 @@ VEC_FAULTS = {
     "seed": ({"reset": lambda env, seed: env.restore(env.snapshot())}, "seed"),
     "snapshot": ({"restore": forgetful}, "snapshot"),
     "names": ({"cost_names": ()}, "cost"),
+    "raises": ({"step": lambda env, action: env.step(action[:1])}, "running"),
     "space": ({"observation_space": box(-1, 1, (2, 2))}, "observation space"),
 }  # fmt: skip
 

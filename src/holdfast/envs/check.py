@@ -50,15 +50,27 @@ def check_env(
     """All that is wrong with an environment, the gravest first; arguments as for `make_env`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # environments warn of what is judged here
-        if isinstance(env, str) and env in known_ids():
-            env = make_env(env, 2, constraints=constraints)
         if isinstance(env, VecEnv):
-            found = list(check_vec_env(env, seed))
+            found = _check_batch(env, seed)
+        elif isinstance(env, str) and env in known_ids():
+            batch = make_env(env, 2, constraints=constraints, cost=cost)
+            found = _check_batch(batch, seed)
+            batch.close()
         else:
             source = resolve(env, known_ids())
             found = list(_check_single(source, constraints, cost, seed, max_steps))
     found = dict.fromkeys(found)  # each once, in order
     return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+def _check_batch(env: VecEnv, seed: int) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        for finding in check_vec_env(env, seed):
+            found.append(finding)
+    except Exception as error:
+        found.append(_failure("running", error, "actions were inside action_space."))
+    return found
 
 
 def _check_single(

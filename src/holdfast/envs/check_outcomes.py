@@ -71,14 +71,13 @@ def _cost_findings(cost: Floats, name: str) -> Iterator[Finding]:
             "return 0 where nothing is wrong, and put gains into the reward.",
         )  # fmt: skip
     if len(cost) > 1 and (cost == cost[0]).all():
-        advice = (
-            "make sure that unsafe behaviour costs, else the limit has no effect."
-            if cost[0] == 0
-            else "make it depend on what the agent does, 0 where nothing is wrong."
-        )
+        harmless = cost[0] == 0  # random actions may just not get that far
         yield Finding(
-            "warning", "constant cost",
-            f"{name!r} was {cost[0]:.3g} in all {len(cost)} random steps.", advice,
+            "note" if harmless else "warning", "constant cost",
+            f"{name!r} was {cost[0]:.3g} in all {len(cost)} random steps.",
+            "make sure that unsafe behaviour costs, else the limit has no effect."
+            if harmless
+            else "make it depend on what the agent does, 0 where nothing is wrong.",
         )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def resolve(source: EnvSource, known: tuple[str, ...] = ()) -> EnvSource:
         close = get_close_matches(source, [*known, *gym.registry], 1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(
-            f"unknown env {source!r}; {hint}`holdfast list` shows ours, gymnasium.registry others; "
+            f"unknown env {source!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
             "'package:Name-v0' imports a package that registers its own."
         ) from error
 
