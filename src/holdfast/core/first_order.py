@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -193,8 +193,11 @@ class FirstOrder:
             )
             norm = jnp.sqrt(grad @ grad + critic_grad @ critic_grad)
             scale = jnp.minimum(1.0, self.max_norm / (norm + 1e-6))
-            move, moments = _ADAM.update(grad * scale, fit.moments)
-            shift, critic_moments = optimiser.update(critic_grad * scale, fit.critic_moments)
+            updates = (
+                _ADAM.update(grad * scale, fit.moments),
+                optimiser.update(critic_grad * scale, fit.critic_moments),
+            )
+            (move, moments), (shift, critic_moments) = cast(Any, updates)
             actor = fit.actor - (rate * move).astype(fit.actor.dtype)
             return _Fit(actor, moments, fit.critics + shift, critic_moments), parts
 

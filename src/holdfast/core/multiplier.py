@@ -11,7 +11,7 @@ it learns from the mixed advantage (A_r − Σ λ_i A_i) / (1 + Σ λ_i).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ class Multiplier:
         gradient = (batch.cost_limit - batch.cost_return).astype(price.value.dtype)
         step, moments = gradient, price.moments
         if self.multiplier_rule == "adam":
-            step, moments = _ADAM.update(gradient, price.moments)
+            step, moments = cast(Any, _ADAM.update(gradient, price.moments))
         value = jnp.clip(price.value - self.multiplier_lr * step, 0.0, self.multiplier_max)
         return Price(value, moments)
 

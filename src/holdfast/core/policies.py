@@ -63,7 +63,7 @@ class Gaussian:
         """d_a, by which the published KL is divided."""
         return self.log_std.shape[0]
 
-    def outputs(self, obs: Array) -> tuple[Array, Array]:
+    def outputs(self, obs: Array) -> Any:
         return mlp(self.layers, obs), self.log_std
 
     @staticmethod
@@ -114,7 +114,7 @@ class Categorical:
     def action_dims(self) -> int:
         return len(self.sizes)
 
-    def outputs(self, obs: Array) -> tuple[Array, ...]:
+    def outputs(self, obs: Array) -> Any:
         logits = mlp(self.layers, obs)
         splits = list(np.cumsum(self.sizes)[:-1])
         return tuple(jax.nn.log_softmax(x) for x in jnp.split(logits, splits, axis=-1))
