@@ -90,6 +90,14 @@ def open_env(source: EnvSource) -> Any:
     return env
 
 
+def close_all(envs: list[Any]) -> None:
+    """Close and forget them."""
+    while envs:
+        env = envs.pop()
+        if hasattr(env, "close"):
+            env.close()
+
+
 def reset_env(env: Any, seed: int | None = None) -> Any:
     """The first observation of a new episode."""
     returned = env.reset() if seed is None else env.reset(seed=seed)
