@@ -58,7 +58,7 @@ def check_env(
             found = _check_batch(batch, seed)
             batch.close()
         else:
-            plan = _Plan(resolve(env, known_ids()), constraints, cost, seed, max_steps)
+            plan = _Plan(resolve(env, known_ids), constraints, cost, seed, max_steps)
             found = list(_check_single(plan))
     found = dict.fromkeys(found)  # each once, in order
     return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))
