@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finished episodes: returns, costs, lengths, and the estimate of J_c that the updates act on.
 
-    window   the published estimate: each finished episode is appended to a window of the last 50 and
-             the window's mean recorded; the epoch's value is the mean of those records. It lags by
+    window   the published estimate: each finished episode joins a window of the last 50 and
+             its mean is recorded; the epoch's value is the mean of those records. It lags by
              about 1.2 updates (D4).
     epoch    the mean over the episodes that ended in this epoch: no lag, more noise.
 

@@ -89,7 +89,7 @@ class Gaussian:
     def fisher(
         outputs: tuple[Array, Array], tangent: tuple[Array, Array], weight: Array
     ) -> tuple[Array, Array]:
-        """Weighted Hessian of the KL in output space: 1/s² for the mean, 2 for the log-deviation."""
+        """Weighted Hessian of the KL in output space: 1/s² for the mean, 2 for log_std."""
         scale = jnp.exp(-2 * outputs[1])
         return weight[:, None] * tangent[0] * scale, 2 * jnp.sum(weight) * tangent[1]
 

@@ -127,7 +127,7 @@ class TrustRegion:
     kl_average: bool = True
     """Average the KL over action dimensions (published, D1) instead of summing it."""
     kl_order: Literal["old-new", "new-old"] = "old-new"
-    """KL(old ‖ new) (published) or KL(new ‖ old) (the paper's text); equal to second order (D10)."""
+    """KL(old ‖ new) (published) or KL(new ‖ old) (the text); equal to second order (D10)."""
     solver: Literal["woodbury", "sum", "dense"] = "woodbury"
     """Barrier terms solved exactly, by CG on the summed curvature (published, D13), or densely."""
     damping: float = 0.1
