@@ -5,11 +5,13 @@ import difflib
 
 from holdfast.envs.base import VecEnv
 from holdfast.envs.native.lockstep import LockstepEnv
+from holdfast.envs.native.navigation import NavigationBatch
 from holdfast.envs.native.simulation import Simulation
+from holdfast.envs.native.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.velocity import VelocityBatch
 from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
 
-NATIVE_IDS: tuple[str, ...] = tuple(VELOCITY_TASKS)
+NATIVE_IDS: tuple[str, ...] = (*VELOCITY_TASKS, *NAVIGATION_TASKS)
 """All ids, the same as in Safety-Gymnasium."""
 
 
@@ -28,7 +30,10 @@ def simulate(env_id: str, num_envs: int) -> Simulation:
     check_id(env_id)
     if num_envs < 1:
         raise ValueError(f"num_envs={num_envs} must be at least 1.")
-    return VelocityBatch(VELOCITY_TASKS[env_id], num_envs)
+    if env_id in VELOCITY_TASKS:
+        return VelocityBatch(VELOCITY_TASKS[env_id], num_envs)
+    agent, level = NAVIGATION_TASKS[env_id]
+    return NavigationBatch(agent, level, num_envs)
 
 
 def make(

@@ -15,6 +15,8 @@ from holdfast.envs.base import Snapshot, Step
 from holdfast.envs.native import constraints
 from holdfast.envs.native.simulation import Array, Simulation
 
+ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
+
 
 def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> None:
     """Refuse what would otherwise surface as a diverged simulator many steps later."""
@@ -40,12 +42,12 @@ class LockstepEnv:
         self.env_id, self.simulation, self.cost_names = env_id, simulation, names
         self.num_envs = simulation.num_envs
         self._columns = constraints.resolve(env_id, names, simulation.cost_keys)
-        self.observation_space = gym.spaces.Box(
+        self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64
         )
         dtype = simulation.action_dtype
         low, high = simulation.action_low.astype(dtype), simulation.action_high.astype(dtype)
-        self.action_space = gym.spaces.Box(low, high, dtype=dtype)
+        self.action_space: ActionSpace = gym.spaces.Box(low, high, dtype=dtype)
         self._shape = (self.num_envs, len(simulation.action_low))
         self._steps = np.zeros(self.num_envs, np.int64)
         self._obs: Array | None = None
