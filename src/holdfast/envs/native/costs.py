@@ -55,7 +55,7 @@ def some(flags: NDArray[np.bool_]) -> Array:
 def hazards(now: Situation) -> Array:
     """Inside a hazard; its rim costs nothing."""
     distance = norm(now.hazards - now.agent[:, None])
-    return some((distance < now.hazard_radius))
+    return some(distance < now.hazard_radius)
 
 
 def vases_contact(now: Situation) -> Array:
@@ -65,7 +65,7 @@ def vases_contact(now: Situation) -> Array:
 
 def vases_velocity(now: Situation) -> Array:
     """Any vase in motion, whoever moved it and however long ago."""
-    return some((norm(now.vase_velocity) >= SLOW))
+    return some(norm(now.vase_velocity) >= SLOW)
 
 
 def pillars(now: Situation) -> Array:
@@ -87,7 +87,7 @@ def buttons(now: Situation) -> Array:
 
 def out_of_boundary(now: Situation) -> Array:
     """The root beyond the walls, which are not solid."""
-    return some((np.abs(now.agent) > now.limits))
+    return some(np.abs(now.agent) > now.limits)
 
 
 COSTS: dict[str, Callable[[Situation], Array]] = {
