@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as a value: who, where, which seed, under which limits, and how it went."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from holdfast.core.stats import Array, cost_regret
+
+Setting = str | int | float | bool | None
+PUBLISHED_LIMIT = 25.0
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """One run as read from disk."""
+
+    algorithm: str
+    task: str
+    seed: int
+    limits: Mapping[str, float]
+    """Limit per constraint; a single constraint is called "cost"."""
+    columns: Mapping[str, Array]
+    """Progress, one entry per epoch: always env_steps, ep_return, ep_cost, cost_regret."""
+    config: Mapping[str, Setting]
+    """All settings, nested ones with dotted names."""
+    done: bool
+    budget: int | None
+    """Environment steps asked for, where known."""
+    source: str
+    """Which layout it was read from: holdfast, safepo, omnisafe, or the name of a table."""
+    path: str
+    label: str = ""
+
+    @property
+    def steps(self) -> int:
+        """Environment steps taken so far."""
+        steps = self.columns["env_steps"]
+        return int(steps[-1]) if steps.size else 0
+
+    def costs(self) -> Array:
+        """Episode cost per epoch and constraint, [epochs, m], in the order of `limits`."""
+        several = [f"ep_cost/{name}" for name in self.limits]
+        present = [name for name in several if name in self.columns]
+        names = present if len(present) == len(self.limits) else ["ep_cost"]
+        return np.stack([self.columns[name] for name in names], axis=-1)
+
+
+def complete(run: RunLog) -> RunLog:
+    """Add the columns every reader relies on: the summed cost and the cumulative regret."""
+    columns = dict(run.columns)
+    for name in ("env_steps", "ep_return"):
+        if name not in columns:
+            raise ValueError(f"progress has no column '{name}' ({', '.join(columns) or 'empty'})")
+    if "ep_cost" not in columns:
+        each = [columns[f"ep_cost/{name}"] for name in run.limits if f"ep_cost/{name}" in columns]
+        if not each:
+            raise ValueError(f"progress has no column 'ep_cost' ({', '.join(columns)})")
+        columns["ep_cost"] = np.sum(each, axis=0)
+    run = replace(run, columns=columns)
+    if "cost_regret" not in columns:
+        costs, limits = run.costs(), list(run.limits.values())
+        regret = cost_regret(np.nan_to_num(costs), limits[: costs.shape[-1]])
+        run = replace(run, columns=columns | {"cost_regret": regret})
+    return run
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+    """Nested settings with dotted names; lists become text, they are compared and shown only."""
+    flat: dict[str, Setting] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, list):
+            flat[f"{prefix}{key}"] = json.dumps(value)
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

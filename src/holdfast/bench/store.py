@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One store for all runs: ours, the published ones, and those of other libraries.
+
+Training and reporting meet only on disk. `load` walks folders and files, recognises each layout by
+what lies there (`run.json`, `config.json` beside `progress.csv`, a Parquet table) and returns plain
+values: one `RunLog` per run, its progress as named columns. Nothing is ever written.
+
+A label names one setting. Two runs of one algorithm that differ in a setting on the same task
+(a sweep over β) are different things to compare, so the setting becomes part of their label;
+a setting that differs only between tasks (a batch size chosen per task) does not.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.bench.layouts import read_foreign, read_run
+from holdfast.bench.parquet import read_parquet
+from holdfast.bench.runlog import PUBLISHED_LIMIT, RunLog, Setting, complete
+
+__all__ = ["RunLog", "labelled", "load"]
+
+# Settings that say how long, where or how loudly a run went, not what was run.
+UNNAMED = frozenset(
+    "seed env task epochs steps total_steps env_steps threads device folder path log_dir out "
+    "save_every evaluate_every sinks wandb write_terminal use_eval experiment variant".split()
+)
+
+
+def load(
+    paths: Iterable[str | Path], cost_limit: float = PUBLISHED_LIMIT
+) -> tuple[tuple[RunLog, ...], tuple[str, ...]]:
+    """All runs under `paths`, labelled, and a sentence for each folder that holds no readable run.
+
+    `cost_limit` stands in where files state none (tables of published results).
+    """
+    runs: list[RunLog] = []
+    skipped: list[str] = []
+    for path in map(Path, paths):
+        if not path.exists():
+            raise ValueError(f"'{path}' does not exist: pass run folders, their parents or tables.")
+        for found in _discover(path):
+            try:
+                runs.extend(_read(found, cost_limit))
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                skipped.append(f"{found}: {error}")
+    return labelled(_without_duplicates(runs, skipped)), tuple(skipped)
+
+
+def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
+    """Give each run the shortest label that separates all settings and sources present."""
+    names: dict[str, list[RunLog]] = {}
+    for run in runs:
+        names.setdefault(run.algorithm, []).append(run)
+    result: list[RunLog] = []
+    for name, members in names.items():
+        sources = {run.source for run in members}
+        varying = {
+            source: _varying([r for r in members if r.source == source]) for source in sources
+        }
+        for run in members:
+            parts = [run.source] if len(sources) > 1 and run.source != "holdfast" else []
+            parts += [
+                f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}"
+                for key in varying[run.source]
+            ]
+            result.append(replace(run, label=f"{name} ({', '.join(parts)})" if parts else name))
+    return tuple(result)
+
+
+def _varying(runs: Sequence[RunLog]) -> list[str]:
+    """Settings that take several values on one and the same task."""
+    seen: dict[tuple[str, str], set[Setting]] = {}
+    keys = sorted({key for run in runs for key in run.config if _names_a_setting(key)})
+    for run in runs:
+        for key in keys:
+            seen.setdefault((run.task, key), set()).add(run.config.get(key))
+    return [key for key in keys if any(len(seen[t, key]) > 1 for t in {run.task for run in runs})]
+
+
+def _names_a_setting(key: str) -> bool:
+    return key.rsplit(".", 1)[-1] not in UNNAMED and not key.startswith("logger_cfgs.")
+
+
+def _short(value: Setting) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _without_duplicates(runs: Sequence[RunLog], skipped: list[str]) -> list[RunLog]:
+    """Of runs with equal settings and seed keep the furthest; name the others in `skipped`."""
+    best: dict[tuple[object, ...], RunLog] = {}
+    for run in runs:
+        settings = {k: v for k, v in run.config.items() if _names_a_setting(k)}
+        key = (run.source, run.algorithm, run.task, run.seed, json.dumps(settings, sort_keys=True))
+        rival = best.get(key)
+        if rival is None or (run.done, run.steps) > (rival.done, rival.steps):
+            run, rival = rival, run
+            best[key] = rival
+        if run is not None:
+            skipped.append(
+                f"{run.path}: same settings and seed as {best[key].path}, which got further"
+            )
+    return list(best.values())
+
+
+def _discover(path: Path) -> Iterator[Path]:
+    if path.is_file() or (path / "run.json").exists():
+        yield path
+    elif (path / "progress.csv").exists():
+        yield path
+    else:
+        for child in sorted(path.iterdir()):
+            if child.is_dir() and not child.name.startswith("."):
+                yield from _discover(child)
+            elif child.suffix == ".parquet":
+                yield child
+
+
+def _read(path: Path, cost_limit: float) -> list[RunLog]:
+    if path.suffix == ".parquet":
+        return [complete(run) for run in read_parquet(path, cost_limit)]
+    if path.is_file():
+        raise ValueError("not a run folder and not a .parquet table")
+    return [complete(read_run(path) if (path / "run.json").exists() else read_foreign(path))]
