@@ -27,7 +27,7 @@ class NavigationBatch:
     action_dtype: type[np.floating[Any]] = np.float64
 
     def __init__(self, agent: str, level: str, num_envs: int) -> None:
-        self.agent, self.level = AGENTS[agent], level_for(agent, level)
+        self.agent_name, self.agent, self.level = agent, AGENTS[agent], level_for(agent, level)
         self.num_envs, self.time_limit = num_envs, self.level.time_limit
         self.plan = layout.plan(self.level, self.agent.z)
         self.physics = Physics(agent, self.level, self.plan, num_envs)

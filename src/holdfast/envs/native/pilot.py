@@ -42,14 +42,15 @@ class Pilot:
 
     def act(self, seen: Float32, noise: Float32) -> Float32:
         """The policy's actions [n, A]."""
-        shift = self.std * noise
+        shift: Float32 = self.std * noise
         if not self.layers:
             return shift
         x: NDArray[Any] = seen[:, None, :]
         for weight, bias in self.layers[:-1]:
             x = np.tanh(x @ weight + bias)
         weight, bias = self.layers[-1]
-        return (x @ weight)[:, 0] + bias + shift
+        out: NDArray[Any] = (x @ weight)[:, 0] + bias
+        return out + shift
 
     def steer(self, action: Float32) -> NDArray[np.floating[Any]]:
         """The same in the environment's units."""

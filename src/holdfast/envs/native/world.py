@@ -67,7 +67,7 @@ def add_weld(spec: Any, target: str, body: str) -> None:
 
 
 def add_look(spec: Any, level: Level) -> None:
-    """Sky, chequered floor and a light; none of it matters to physics."""
+    """Sky, chequered floor and even light; none of it matters to physics."""
     texture, material = mujoco.mjtTexture, mujoco.mjtTextureRole
     gradient, checker = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
     spec.add_texture(
@@ -81,7 +81,8 @@ def add_look(spec: Any, level: Level) -> None:
     floor = spec.add_material(name="floor", texrepeat=[level.floor * 2, level.floor * 2])
     floor.textures[int(material.mjTEXROLE_RGB)] = "floor"
     spec.visual.global_.offwidth, spec.visual.global_.offheight = 1920, 1080
-    spec.worldbody.add_light(pos=[0, 0, 4], dir=[0, 0, -1], diffuse=[0.6] * 3, castshadow=False)
+    light = spec.visual.headlight
+    light.ambient, light.diffuse, light.specular = [0.5] * 3, [0.5] * 3, [0.1] * 3
 
 
 def build(agent_name: str, level: Level, *, visual: bool = False) -> Model:
@@ -99,7 +100,7 @@ def build(agent_name: str, level: Level, *, visual: bool = False) -> Model:
     root = parts.child(spec.worldbody, "agent", (0, 0, agent.z))
     root.add_site(name="agent", pos=list(agent.site))
     agent.build(spec, root)
-    if agent_name == "Racecar" and any(kind.collides for kind in level.kinds):
+    if agent_name == "Racecar" and (visual or any(kind.collides for kind in level.kinds)):
         racecar.add_hull(spec)
     # the convex collider that the tasks were made with: MuJoCo 3.3 has a new one by default
     spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_NATIVECCD)
