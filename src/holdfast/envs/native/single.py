@@ -5,7 +5,7 @@
 `info["cost_*"]`; `SixTuple` returns the cost as the third of six, as Safety-Gymnasium does.
 """
 
-from typing import Any, ClassVar, SupportsFloat, cast
+from typing import Any, SupportsFloat, cast
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,7 @@ from holdfast.envs.native.render import Painter, Window
 from holdfast.envs.native.simulation import Array, Simulation
 
 ONLY = np.array([0])
+METADATA: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 30}
 
 
 def cost_info(simulation: Simulation, costs: Array, index: int) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def cost_info(simulation: Simulation, costs: Array, index: int) -> dict[str, Any
 class SafetyEnv(gym.Env[Array, NDArray[Any]]):
     """One environment; the time limit is Gymnasium's, set where it is registered."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": 30}
+    metadata: dict[str, Any] = METADATA
 
     def __init__(
         self,

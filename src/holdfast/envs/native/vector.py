@@ -4,7 +4,7 @@
 Episodes restart in the step that ends them; the last observation is in `info["final_obs"]`.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from holdfast.envs.native.catalogue import lockstep
 from holdfast.envs.native.simulation import Array
 
+METADATA: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
 
 class SafetyVectorEnv(gym.vector.VectorEnv[Array, NDArray[Any], NDArray[Any]]):
     """N environments; `info["cost"]` and `info["cost_*"]` are arrays [N]."""
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata: dict[str, Any] = METADATA
 
     def __init__(
         self, env_id: str, num_envs: int = 1, max_episode_steps: int | None = None
