@@ -2,13 +2,14 @@
 """Where everything stands: rejection sampling with the original's random numbers.
 
 Entries are placed in order; each has up to 100 tries to keep its distance from all before it,
-then the whole attempt is abandoned. A crowded Button world takes some 8000 tries, so tries are
-tested a block at a time on a copy of the generator, and the generator itself is then moved
-forward by exactly the doubles that one-by-one sampling would have used.
+then the whole attempt is abandoned. A crowded Button world takes some 8000 tries, most of them in
+vain, so all but the first few tries of an entry are tested at once, on doubles read ahead from a
+copy of the generator; the generator itself is then moved forward by exactly the doubles used.
 """
 
 from dataclasses import dataclass
-from math import pi
+from functools import cached_property
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from holdfast.envs.native.simulation import Array
 from holdfast.envs.native.tasks import Kind, Level
 
 TRIES = 100
+FEW = 10
 ATTEMPTS = 10_000
 GOAL_TRIES = 10_000
 JITTER = 1e-9
 BLOCK = 4096
+Place = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,19 @@ class Plan:
     """[K] fixed rotation, NaN where it is sampled."""
     fixed: Array
     """[K, 2] fixed place, NaN where it is sampled."""
+
+    @cached_property
+    def apart(self) -> list[list[float]]:
+        """[K][K] smallest distance between two entries."""
+        return (self.keepout[:, None] + self.keepout).tolist()
+
+    @cached_property
+    def low_list(self) -> list[Place]:
+        return [(float(x), float(y)) for x, y in self.low]
+
+    @cached_property
+    def span_list(self) -> list[Place]:
+        return [(float(x), float(y)) for x, y in self.span]
 
 
 def plan(level: Level, agent_z: float) -> Plan:
@@ -74,28 +90,29 @@ def _entry(kind: Kind, i: int, square: tuple[float, ...]) -> tuple[str, Any, flo
 
 
 class Doubles:
-    """Uniform doubles read ahead of a generator."""
+    """Uniform doubles read ahead of a generator, as a list and as an array."""
 
     def __init__(self, generator: np.random.RandomState) -> None:
         self._generator = generator
         self._ahead = np.random.RandomState(0)
         self._ahead.set_state(generator.get_state())
-        self._block = self._ahead.random_sample(BLOCK)
-        self._start = 0
-        self.used = 0
+        self.array = self._ahead.random_sample(BLOCK)
+        self.list: list[float] = self.array.tolist()
+        self._before = 0
+        self.at = 0
+        """Position of the next double in `array` and `list`."""
 
-    def peek(self, count: int) -> Array:
-        """The next `count` doubles, none of them consumed."""
-        begin = self.used - self._start
-        if begin + count > len(self._block):
-            fresh = self._ahead.random_sample(max(BLOCK, count))
-            self._block = np.concatenate((self._block[begin:], fresh))
-            self._start, begin = self.used, 0
-        return self._block[begin : begin + count]
+    def reserve(self, count: int) -> None:
+        """Make sure that `count` more doubles are at hand."""
+        if self.at + count > len(self.list):
+            fresh = self._ahead.random_sample(BLOCK)
+            self.array = np.concatenate((self.array[self.at :], fresh))
+            self.list = self.array.tolist()
+            self._before, self.at = self._before + self.at, 0
 
     def finish(self) -> None:
         """Leave the generator exactly behind the last double used."""
-        self._generator.random_sample(self.used)
+        self._generator.random_sample(self._before + self.at)
 
 
 def sample(generator: np.random.RandomState, entries: Plan) -> tuple[Array, Array]:
@@ -106,24 +123,51 @@ def sample(generator: np.random.RandomState, entries: Plan) -> tuple[Array, Arra
         if places is not None:
             doubles.finish()
             rotations = 2 * pi * generator.random_sample(len(entries.names))
-            return places, np.where(np.isnan(entries.turn), rotations, entries.turn)
+            return np.array(places), np.where(np.isnan(entries.turn), rotations, entries.turn)
     raise RuntimeError(f"no layout found in {ATTEMPTS} attempts; the world is too crowded.")
 
 
-def _attempt(doubles: Doubles, entries: Plan) -> Array | None:
+def _attempt(doubles: Doubles, entries: Plan) -> list[Place] | None:
     """One pass over all entries, or None when one of them finds no place in `TRIES` tries."""
-    count = len(entries.names)
-    places = np.empty((count, 2))
-    for k in range(count):
-        points = entries.low[k] + entries.span[k] * doubles.peek(2 * TRIES).reshape(TRIES, 2)
-        fits = clear(points, places[:k], entries.keepout[:k] + entries.keepout[k])
-        first = int(fits.argmax())
-        if not fits[first]:
-            doubles.used += 2 * TRIES
+    places: list[Place] = []
+    for k in range(len(entries.names)):
+        doubles.reserve(2 * TRIES)
+        place = _try_few(doubles, entries, k, places) or _try_rest(doubles, entries, k, places)
+        if place is None:
             return None
-        doubles.used += 2 * first + 2
-        places[k] = points[first]
+        places.append(place)
     return places
+
+
+def _try_few(doubles: Doubles, entries: Plan, k: int, places: list[Place]) -> Place | None:
+    """The first tries of entry k, one by one: most entries need no more."""
+    (x0, y0), (width, height) = entries.low_list[k], entries.span_list[k]
+    apart, numbers, at = entries.apart[k], doubles.list, doubles.at
+    for i in range(at, at + 2 * FEW, 2):
+        x, y = x0 + width * numbers[i], y0 + height * numbers[i + 1]
+        for (px, py), distance in zip(places, apart, strict=False):
+            dx, dy = x - px, y - py
+            if sqrt(dx * dx + dy * dy) < distance:
+                break
+        else:
+            doubles.at = i + 2
+            return x, y
+    doubles.at = at + 2 * FEW
+    return None
+
+
+def _try_rest(doubles: Doubles, entries: Plan, k: int, places: list[Place]) -> Place | None:
+    """The remaining tries of entry k at once: few of them succeed."""
+    rest = TRIES - FEW
+    ahead = doubles.array[doubles.at : doubles.at + 2 * rest].reshape(rest, 2)
+    points = entries.low[k] + entries.span[k] * ahead
+    fits = clear(points, np.array(places).reshape(-1, 2), np.array(entries.apart[k][:k]))
+    first = int(fits.argmax())
+    if not fits[first]:
+        doubles.at += 2 * rest
+        return None
+    doubles.at += 2 * first + 2
+    return float(points[first, 0]), float(points[first, 1])
 
 
 def clear(points: Array, others: Array, distance: Array) -> NDArray[np.bool_]:

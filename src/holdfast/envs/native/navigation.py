@@ -45,6 +45,7 @@ class NavigationBatch:
         self.rotation = np.zeros((num_envs, len(self.plan.names)))
         self.goal_button = np.zeros(num_envs, np.intp)
         self.timer = np.zeros(num_envs, np.int64)
+        self._nothing = np.zeros((num_envs, 3))
         self.last = self._reward.distances(self._scene(slice(None)))
         self.goal_met = np.zeros(num_envs, np.bool_)
         self._costs = np.zeros((num_envs, len(self.cost_keys)))
@@ -106,17 +107,18 @@ class NavigationBatch:
         return self.physics.places(self.layout, which)
 
     def _scene(self, which: Any, pressed: NDArray[np.bool_] | None = None) -> rewards.Scene:
+        """What pays, as far as this task looks at it."""
         agent = self.physics.position[which]
-        height = np.zeros((len(agent), 1))
-        goal = box = np.zeros((len(agent), 3))
+        velocity = goal = box = self._nothing[: len(agent)]
+        if self._reward.motion is not None:
+            velocity = self.physics.velocity(which)
         if "goal" in self._slices:
-            entry = self._slices["goal"]
-            flat = self.layout[which][:, entry.start]
-            goal = np.concatenate((flat, height + self.plan.z[entry.start]), 1)
+            goal = self.layout[which, self._slices["goal"].start]
         if "push_box" in self._slices:
-            box = self.physics.free_positions[which][:, 0]
-        nobody = np.zeros(len(agent), np.bool_) if pressed is None else pressed
-        return rewards.Scene(agent, self.physics.velocity(which), goal, box, nobody)
+            box = self.physics.free_positions[which, 0]
+            height = np.full((len(agent), 1), self.plan.z[self._slices["goal"].start])
+            goal = np.concatenate((goal, height), 1)
+        return rewards.Scene(agent, velocity, goal, box, pressed)
 
     def advance(self, action: NDArray[np.floating[Any]]) -> Outcome:
         """Ten substeps and a forward pass, then `assess`."""

@@ -80,21 +80,23 @@ class Lidar:
         rows = len(places)
         if not self.kinds:
             return np.zeros((rows, 0, BINS))
-        delta = places[:, self.entries] - position[:, None, :2]
-        dx, dy, dz = delta[:, :, 0], delta[:, :, 1], -position[:, 2, None]
-        r = rotation[:, :, None]
+        delta = places.take(self.entries, 1)
+        delta -= position[:, None, :2]
+        dx, dy, r = delta[:, :, 0], delta[:, :, 1], rotation[:, :, None]
+        dz = -position[:, 2, None]
         ex = r[:, 0] * dx + r[:, 3] * dy + r[:, 6] * dz
         ey = r[:, 1] * dx + r[:, 4] * dy + r[:, 7] * dz
         strength = np.maximum(0.0, self.reach - np.sqrt(ex * ex + ey * ey)) / self.reach
-        angle = np.arctan2(ey, ex) % (2 * pi)
+        angle = np.arctan2(ey, ex)
+        angle += (angle < 0) * (2 * pi)
         # a tiny negative angle rounds to 2π itself: it belongs to the last bin
         index = np.minimum((angle / WIDTH).astype(np.intp), BINS - 1)
-        share = (angle - index * WIDTH) / WIDTH
+        share = (angle - index * WIDTH) / WIDTH * strength
         rings = np.zeros((rows, len(self.entries), BINS))
         flat, base = rings.reshape(-1), np.arange(0, rings.size, BINS).reshape(index.shape)
         flat[base + index] = strength
-        flat[base + (index + 1) % BINS] = share * strength
-        flat[base + (index - 1) % BINS] = (1 - share) * strength
+        flat[base + (index + 1 & BINS - 1)] = share
+        flat[base + (index - 1 & BINS - 1)] = strength - share
         return np.maximum.reduceat(rings, self.starts, axis=1)
 
 

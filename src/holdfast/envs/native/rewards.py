@@ -28,10 +28,10 @@ class Scene:
     velocity: Array
     """[n, 2] of the root's origin."""
     goal: Array
-    """[n, 3]"""
+    """[n, 2], with its height [n, 3] where there is a box."""
     box: Array
     """[n, 3]"""
-    pressed: NDArray[np.bool_]
+    pressed: NDArray[np.bool_] | None
     """[n] the agent touches the goal button."""
 
 
@@ -73,7 +73,7 @@ def near(scene: Scene, distance: Array) -> NDArray[np.bool_]:
 
 def pressed(scene: Scene, distance: Array) -> NDArray[np.bool_]:
     """The goal button is touched."""
-    return scene.pressed
+    return np.zeros(len(distance), np.bool_) if scene.pressed is None else scene.pressed
 
 
 def round_and_round(scene: Scene) -> Array:
