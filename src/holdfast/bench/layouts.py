@@ -18,6 +18,7 @@ def read_run(folder: Path) -> RunLog:
     config = flatten(run)
     if "preset" in record:
         config["preset"] = record["preset"]
+    config |= flatten(record.get("versions") or {}, "versions.")
     algorithm = run["algorithm"]
     name = algorithm if isinstance(algorithm, str) else algorithm["name"]
     config.pop("algorithm.name", None)

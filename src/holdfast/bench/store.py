@@ -80,7 +80,9 @@ def _varying(runs: Sequence[RunLog]) -> list[str]:
 
 
 def _names_a_setting(key: str) -> bool:
-    return key.rsplit(".", 1)[-1] not in UNNAMED and not key.startswith("logger_cfgs.")
+    return key.rsplit(".", 1)[-1] not in UNNAMED and not key.startswith(
+        ("logger_cfgs.", "versions.")
+    )
 
 
 def _short(value: Setting) -> str:
