@@ -109,15 +109,41 @@ def pareto(summary: Summary) -> "Figure | None":
         return None
     figure, axes = _subplots(1, 1, (5.5, 3.6))
     axis, tint = axes.flat[0], colours(summary)
+    points: dict[str, tuple[float, float]] = {}
     for name, estimates in summary.aggregate.items():
         x, y = estimates["regret"], estimates["reward"]
+        low, value, high = np.maximum(1e-3, [x.low, x.value, x.high])
         face = tint[name] if name in summary.safe else "white"
-        axis.plot([max(x.low, 1e-3), max(x.high, 1e-3)], [y.value] * 2, color=tint[name], lw=0.8)
-        axis.plot([max(x.value, 1e-3)] * 2, [y.low, y.high], color=tint[name], lw=0.8)
-        axis.plot(max(x.value, 1e-3), y.value, "o", mfc=face, mec=tint[name], ms=6)
-        axis.annotate(name, (max(x.value, 1e-3), y.value), (5, 4), textcoords="offset points")
+        axis.plot([low, high], [y.value] * 2, color=tint[name], lw=0.8)
+        axis.plot([value] * 2, [y.low, y.high], color=tint[name], lw=0.8)
+        axis.plot(value, y.value, "o", mfc=face, mec=tint[name], ms=6)
+        points[name] = (float(value), y.value)
     axis.set(xscale="log", xlabel=TITLES["regret"], ylabel=TITLES["reward"])
+    axis.margins(x=0.12)
+    figure.draw_without_rendering()  # names are placed among the markers' final places
+    _annotate(axis, points, tint)
     return figure
+
+
+def _annotate(
+    axis: Any, points: Mapping[str, tuple[float, float]], tint: Mapping[str, str]
+) -> None:
+    """Write each name where it covers the fewest markers and names written before."""
+    scale = 72.0 / axis.figure.dpi
+    at = {name: axis.transData.transform(point) * scale for name, point in points.items()}
+    taken = [(x - 4, y - 4, 8.0, 8.0) for x, y in at.values()]
+
+    def covered(x: float, y: float, wide: float) -> float:
+        across = [min(x + wide, a + c) - max(x, a) for a, _, c, _ in taken]
+        along = [min(y + 9, b + d) - max(y, b) for _, b, _, d in taken]
+        return sum(max(0.0, u) * max(0.0, v) for u, v in zip(across, along, strict=True))
+
+    for name, (x, y) in sorted(at.items(), key=lambda item: -item[1][1]):
+        wide = 4.5 * len(name)
+        spots = [(dx, dy) for dy in (4, -11, 14, -21, 24) for dx in (5, -5 - wide, -wide / 2)]
+        best = min(spots, key=lambda spot: covered(x + spot[0], y + spot[1], wide))
+        taken.append((x + best[0], y + best[1], wide, 9.0))
+        axis.annotate(name, points[name], best, textcoords="offset points", color=tint[name])
 
 
 def profiles(summary: Summary) -> "Figure | None":
@@ -144,7 +170,8 @@ def learning(summary: Summary, drawn: Mapping[Cell, Mapping[str, Curve]]) -> "Fi
         for axis, metric in zip(row, CURVES, strict=True):
             here = [(n, drawn[n, task][metric]) for n in summary.labels if (n, task) in drawn]
             for name, c in here:
-                axis.plot(c.steps / 1e6, c.value, color=tint[name], lw=1, label=name)
+                dash = "--" if name in summary.partial else "-"
+                axis.plot(c.steps / 1e6, c.value, dash, color=tint[name], lw=1, label=name)
                 axis.fill_between(c.steps / 1e6, c.low, c.high, color=tint[name], alpha=0.08, lw=0)
             bounds = limits(summary, task) if metric == "cost" else []
             for bound in bounds:
