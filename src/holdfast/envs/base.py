@@ -33,7 +33,7 @@ class Step:
     terminated: Bools
     """[N] the episode ended in a terminal state: its future is worth 0."""
     truncated: Bools
-    """[N] the episode was cut (time limit): its future is worth the critic's value of `next_obs`."""
+    """[N] the episode was cut (time limit): its future is worth the value of `next_obs`."""
 
 
 @runtime_checkable
@@ -55,7 +55,7 @@ class VecEnv(Protocol):
         ...
 
     def step(self, action: NDArray[Any]) -> Step:
-        """Apply actions in the action space's own units: Box [N, A], Discrete [N], MultiDiscrete [N, D]."""
+        """Apply actions in the space's units: Box [N, A], Discrete [N], MultiDiscrete [N, D]."""
         ...
 
     def snapshot(self) -> Snapshot:

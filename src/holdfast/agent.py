@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python in the words people know: construct, learn, predict, evaluate, save, load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast import checkpoint, sinks
+from holdfast.algorithms import Algorithm
+from holdfast.core.actor import Actor, numpy_actor
+from holdfast.envs.base import VecEnv
+from holdfast.envs.make import make_env
+from holdfast.evaluate import Evaluation, evaluate
+from holdfast.folder import (
+    Folder,
+    Spaces,
+    create,
+    drive,
+    load_state,
+    open_folder,
+    state_arrays,
+    write_config,
+)
+from holdfast.rollout import to_env
+from holdfast.run import PresetName, Run, make_run
+from holdfast.train import State, train
+
+
+class Agent:
+    """A policy that learns to be good and safe.
+
+    >>> agent = Agent("c-trpo", beta=1.0).learn("probe/Speed-v0", total_steps=20_000)
+    >>> action = agent.predict(obs)
+    """
+
+    def __init__(
+        self,
+        algorithm: str | Algorithm = "c-trpo",
+        *,
+        preset: PresetName | None = None,
+        **settings: Any,
+    ) -> None:
+        self.run: Run = make_run(algorithm, preset, **settings)
+        self._algorithm, self._preset, self._settings = algorithm, preset, settings
+        self.spaces: Spaces | None = None
+        self.state: State | None = None
+        self.metrics: list[dict[str, float | int]] = []
+        """One row for each epoch of the last `learn`."""
+
+    def learn(
+        self,
+        env: Any,
+        total_steps: int | float = 1_000_000,
+        *,
+        out: str | Path | None = None,
+        progress: bool = True,
+        cost: Any = None,
+        **settings: Any,
+    ) -> Agent:
+        """Train on an environment: an id, a Gymnasium factory or instance, or a `VecEnv`.
+
+        `settings` are those of `Run` and of the algorithm (`cost_limit=`, `limits=`, `seed=`, ...).
+        With `out` the run is kept in a folder that `holdfast resume` and `report` understand.
+        """
+        known = {"env": env if isinstance(env, str) else _label(env), "steps": int(total_steps)}
+        chosen = self._settings | known | settings
+        if isinstance(env, VecEnv):
+            chosen["num_envs"] = env.num_envs
+        self.run = make_run(self._algorithm, self._preset, **chosen)
+        batch = open_env(self.run, env, cost)
+        try:
+            self.spaces = Spaces.of(self.run, batch)
+            bar = (
+                sinks.Bar(self.run.steps, self.spaces.limits, title(self.run)) if progress else None
+            )
+            shown = [bar] if bar else []
+            self.metrics = []
+            if out is not None:
+                folder = create(Path(out), self.run, batch)
+                epochs = drive(folder, batch, shown, watch=bar.advance if bar else None)
+            else:
+                epochs = train(self.run, batch)
+            try:
+                for epoch in epochs:
+                    if bar and out is None:
+                        bar.write(epoch.env_steps, epoch.metrics)
+                    self.state = epoch.state
+                    self.metrics.append(epoch.metrics)
+            finally:
+                if bar:
+                    bar.close()
+        finally:
+            if batch is not env:
+                batch.close()
+        return self
+
+    def predict(self, obs: Any, deterministic: bool = True, seed: int | None = None) -> Any:
+        """The action for one observation [O] or a batch [n, O], in the environment's units."""
+        state, spaces = self._trained()
+        flat = np.asarray(obs, np.float64)
+        single = flat.ndim == 1
+        flat = np.atleast_2d(flat)
+        if flat.shape[1:] != spaces.observation.shape:
+            raise ValueError(
+                f"an observation of shape {np.shape(obs)} does not fit this policy, which was "
+                f"trained on flat observations of size {spaces.observation.shape[0]}."
+            )
+        actor = self.actor()
+        noise = None
+        if not deterministic:
+            noise = actor.draw(np.random.default_rng(seed), (len(flat),))
+        normalised = state.normaliser(flat) if self.run.normalise != "none" else flat
+        action = actor.act(normalised.astype(np.float32), noise)
+        action = to_env(spaces.action, action, self.run.clip_actions)
+        return action[0] if single else action
+
+    def evaluate(
+        self,
+        env: Any = None,
+        episodes: int = 100,
+        *,
+        seed: int = 1_000_000,
+        deterministic: bool = False,
+        cost: Any = None,
+    ) -> Evaluation:
+        """Fresh episodes on `env` (by default the one trained on), with a verdict on safety."""
+        state, spaces = self._trained()
+        batch = open_env(self.run, env or self.run.env, cost)
+        try:
+            return evaluate(
+                self.actor(),
+                view(self.run, state),
+                batch,
+                spaces.limits,
+                episodes=episodes,
+                seed=seed,
+                deterministic=deterministic,
+                clip_actions=self.run.clip_actions,
+            )
+        finally:
+            if batch is not env:
+                batch.close()
+
+    def actor(self) -> Actor:
+        """The policy in NumPy."""
+        return numpy_actor(self._trained()[0].learner.policy)
+
+    def save(self, path: str | Path) -> None:
+        """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand."""
+        state, spaces = self._trained()
+        folder = Folder(Path(path), self.run, spaces)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        write_config(folder)
+        checkpoint.save(folder.path, state.epoch, state_arrays(state), keep=self.run.keep)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Agent:
+        """The agent of a run folder, from its newest whole checkpoint."""
+        folder = open_folder(Path(path))
+        state, _ = load_state(folder)
+        if state is None:
+            raise checkpoint.CheckpointError(
+                f"'{path}' holds no checkpoint yet; continue it with `holdfast resume {path}`."
+            )
+        agent = cls(folder.run.algorithm)
+        agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
+        return agent
+
+    def _trained(self) -> tuple[State, Spaces]:
+        if self.state is None or self.spaces is None:
+            raise ValueError("this agent has not learned yet; call learn(env, ...) or load it.")
+        return self.state, self.spaces
+
+
+def open_env(run: Run, env: Any, cost: Any = None) -> VecEnv:
+    """The batch of environments that a run asks for."""
+    return make_env(
+        env,
+        run.num_envs,
+        constraints=run.constraints,
+        cost=cost,
+        vectorise=run.vectorise,
+        workers=run.workers,
+    )
+
+
+def view(run: Run, state: State) -> Any:
+    """How the policy sees an observation: normalised by frozen statistics, or as it is."""
+    if run.normalise == "none":
+        return lambda obs: obs.astype(np.float32)
+    return state.normaliser
+
+
+def title(run: Run) -> str:
+    return f"{run.name} on {run.env or 'your environment'}"
+
+
+def _label(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return str(getattr(spec, "id", "") or getattr(env, "__name__", "") or type(env).__name__)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C-TRPO: trust regions that contain only safe policies (arXiv:2411.02957).
+
+    maximise A_r(π)  subject to  D_C(π, π_k) ≤ δ
+    D_C = KL(π_k, π) + Σ_i β_i D_φ(b_i − J_i − κ A_i(π) ‖ b_i − J_i)
+
+Where J_i ≥ b_i no safe region exists: constraint i recovers, that is its A_i is reduced inside the
+region of the others, until J_i < h b_i. With several constraints in recovery their weights are
+(J_i − h b_i)₊ / b_i, normalised; the barriers of those that hold stay up.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.critic import CriticFit
+from holdfast.core.trust_region import Accept, Barriers, TrustRegion
+from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+
+Barrier = Literal["entropy", "log", "reversed-entropy"]
+
+
+@dataclass(frozen=True)
+class CTRPO:
+    """Constrained trust region policy optimisation (Milosevic, Müller, Scherf 2025)."""
+
+    beta: float | tuple[float, ...] = 1.0
+    """β, weight of the barrier against the KL; several values: one for each constraint."""
+    barrier: Barrier = "entropy"
+    """Generator φ of the barrier: x log x, −log x, or x log x in reversed order (D17)."""
+    hysteresis: float = 0.8
+    """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off (D14)."""
+    cost_scale: CostScale = "discount"
+    """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
+    margin_confidence: float = 0.0
+    """z: the slack is measured from J_c + z standard errors; 1 to 1.6 is sensible, 0 is off."""
+    spent_confidence: float = 0.0
+    """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
+    start_recovering: bool = False
+    """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
+    line_search: bool = True
+    """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
+    region: TrustRegion = TrustRegion()
+    critic: CriticFit = CriticFit()
+
+    def __post_init__(self) -> None:
+        betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
+        if not all(b > 0 for b in betas):
+            raise ValueError(
+                f"beta={self.beta} must be positive; a small one (0.01) weakens the barrier, and "
+                "'trpo' has none."
+            )
+        if not 0 < self.hysteresis <= 1:
+            raise ValueError(
+                f"hysteresis={self.hysteresis} must lie in (0, 1]; 1.0 switches it off."
+            )
+        if self.margin_confidence < 0 or self.spent_confidence < 0:
+            raise ValueError(
+                f"margin_confidence={self.margin_confidence} and "
+                f"spent_confidence={self.spent_confidence} must not be negative; 0 is off."
+            )
+
+    def init(self, constraints: int) -> Array:
+        """[K] which constraints are in recovery."""
+        if isinstance(self.beta, tuple) and len(self.beta) != constraints:
+            raise ValueError(
+                f"beta has {len(self.beta)} values for {constraints} constraint(s); give one "
+                "number for all or one for each."
+            )
+        return jnp.full(constraints, self.start_recovering)
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        batch = in_units(batch, self.cost_scale)
+        upper = batch.cost_return + self.margin_confidence * batch.cost_error
+        recovering = self.mode(learner.extra, batch, upper)
+        blame = self.blame(recovering, batch, upper)
+        advantage = jnp.where(recovering.any(), -batch.adv_c @ blame, batch.adv_r)
+        barriers = Barriers(
+            kind=self.barrier,
+            slack=batch.cost_limit - upper,
+            beta=jnp.where(recovering, 0.0, jnp.asarray(self.beta, upper.dtype)),
+            confidence=self.spent_confidence,
+        )
+        move = self.region.maximise(
+            learner.policy, batch, advantage, barriers, accept=self.accept()
+        )
+        learner = replace(learner, policy=move.policy, extra=recovering)
+        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
+        return learner, self.report(recovering, barriers) | move.metrics() | fit
+
+    def mode(self, was: Array, batch: Batch, upper: Array) -> Array:
+        """[K] recovery is entered at J + z·se ≥ b and left once J < h·b and J + z·se < b."""
+        entered = upper >= batch.cost_limit
+        return entered | (was & (batch.cost_return >= self.hysteresis * batch.cost_limit))
+
+    def blame(self, recovering: Array, batch: Batch, upper: Array) -> Array:
+        """[K] shares of the recovering constraints in the descent direction, summing to 1."""
+        excess = (upper - self.hysteresis * batch.cost_limit) / batch.cost_limit
+        share = jnp.where(recovering, jnp.maximum(excess, 1e-6), 0.0)
+        return share / jnp.maximum(share.sum(), 1e-12)
+
+    def accept(self) -> Accept | None:
+        """The region's own test, or for C-NPG: inside the linearised safe set."""
+        return None if self.line_search else lambda trial: jnp.isfinite(trial.divergence)
+
+    def report(self, recovering: Array, barriers: Barriers) -> Metrics:
+        return {
+            "recovering": recovering.any(),
+            "slack": barriers.slack.min(),
+            "stiffness": barriers.curvature().max(),
+        }
+
+
+def c_npg() -> CTRPO:
+    """Constrained natural policy gradient: C-TRPO's direction, halved only to stay safe."""
+    return CTRPO(line_search=False, region=TrustRegion(backtracks=16, shrink=0.5))
+
+
+def c_trpo_no_hysteresis() -> CTRPO:
+    """The ablation of the printed table: recovery ends as soon as the cost is below the limit."""
+    return CTRPO(hysteresis=1.0)

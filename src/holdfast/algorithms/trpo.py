@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TRPO and NPG: reward only, the unconstrained relatives of C-TRPO and C-NPG.
+
+    TRPO   maximise A_r(π)  subject to  KL(π_k, π) ≤ δ
+    NPG    the full step of TRPO's quadratic model, without a search
+
+Costs are ignored; their critics are still fitted and logged.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.critic import CriticFit
+from holdfast.core.trust_region import TrustRegion
+from holdfast.core.types import Batch, Learner, Metrics, replace
+
+
+@dataclass(frozen=True)
+class TRPO:
+    """Trust region policy optimisation (Schulman et al. 2015)."""
+
+    region: TrustRegion = TrustRegion()
+    critic: CriticFit = CriticFit()
+    line_search: bool = True
+    """False takes the whole natural step: NPG."""
+
+    def init(self, constraints: int) -> None:
+        """No state of its own."""
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        accept = None if self.line_search else lambda trial: jnp.isfinite(trial.kl)
+        move = self.region.maximise(learner.policy, batch, batch.adv_r, accept=accept)
+        learner = replace(learner, policy=move.policy)
+        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
+        return learner, move.metrics() | fit
+
+
+def npg() -> TRPO:
+    """Natural policy gradient: one full step, never shortened."""
+    return TRPO(line_search=False, region=TrustRegion(backtracks=1))

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints: arrays in safetensors, structure in JSON, nothing executable, atomic.
+
+    RUN/run.json                         config, versions, preset, spaces
+    RUN/progress.csv                     one row for each epoch
+    RUN/checkpoint/epoch-000012/         state.safetensors + state.json (epoch, digest)
+    RUN/done.json                        written last
+
+A checkpoint is written beside its place and renamed into it, so a kill at any instant leaves the
+old ones whole. A digest tells a damaged one, and the one before it is used instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+FORMAT = 1
+Tree = TypeVar("Tree")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be written or read, with the reason and the remedy."""
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace a file as a whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    write_atomic(path, (json.dumps(data, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; one clear sentence if it is missing or damaged."""
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"'{path.parent}' is not a run folder: it has no {path.name}; "
+            "`holdfast train` makes one."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"'{path}' is damaged ({error}); restore it from a copy or train anew."
+        ) from None
+    if not isinstance(data, dict):
+        raise CheckpointError(f"'{path}' is damaged (not a JSON object); restore it from a copy.")
+    return data
+
+
+def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int) -> None:
+    """Write the checkpoint of an epoch and remove those beyond the last `keep`."""
+    root = folder / "checkpoint"
+    target = root / f"epoch-{epoch:06d}"
+    draft = root / f".draft-{epoch:06d}-{os.getpid()}"
+    try:
+        root.mkdir(exist_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        content = save_arrays({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+        _write(draft / "state.safetensors", content)
+        digest = hashlib.sha256(content).hexdigest()
+        meta = {"format": FORMAT, "epoch": epoch, "sha256": digest}
+        _write(draft / "state.json", json.dumps(meta).encode())
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(draft, target)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        older = epochs(folder)
+        kept = f"the last good one is epoch {older[-1]}" if older else "there is none before it"
+        raise CheckpointError(
+            f"the checkpoint of epoch {epoch} could not be saved in '{root}' ({error.strerror}); "
+            f"{kept}: free space and run `holdfast resume {folder}`."
+        ) from error
+    for stale in epochs(folder)[:-keep]:
+        shutil.rmtree(root / f"epoch-{stale:06d}", ignore_errors=True)
+    for leftover in root.glob(".draft-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def epochs(folder: Path) -> list[int]:
+    """Epochs with a checkpoint, oldest first."""
+    found = (folder / "checkpoint").glob("epoch-*")
+    return sorted(int(p.name[6:]) for p in found if p.name[6:].isdigit())
+
+
+def load(folder: Path) -> tuple[int, dict[str, NDArray[Any]], list[str]]:
+    """(epoch, arrays, warnings) of the newest whole checkpoint."""
+    complaints: list[str] = []
+    for epoch in reversed(epochs(folder)):
+        try:
+            arrays = _read(folder / "checkpoint" / f"epoch-{epoch:06d}", epoch)
+        except CheckpointError as error:
+            complaints.append(str(error))
+        else:
+            return epoch, arrays, complaints
+    if complaints:
+        raise CheckpointError(
+            f"no checkpoint in '{folder}' is whole: {complaints[0]}; train anew with "
+            "`holdfast train`."
+        )
+    raise CheckpointError(f"'{folder}' holds no checkpoint yet; start it with `holdfast train`.")
+
+
+def _read(place: Path, epoch: int) -> dict[str, NDArray[Any]]:
+    meta = read_json(place / "state.json")
+    if meta.get("format") != FORMAT or meta.get("epoch") != epoch:
+        raise CheckpointError(f"'{place}' is not a checkpoint of this version (format {FORMAT})")
+    try:
+        content = (place / "state.safetensors").read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"'{place}' cannot be read ({error.strerror})") from None
+    if hashlib.sha256(content).hexdigest() != meta.get("sha256"):
+        raise CheckpointError(f"'{place}' is truncated or altered (its digest differs)")
+    try:
+        return load_arrays(content)
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"'{place}' is not a valid safetensors file ({error})") from None
+
+
+def flatten(tree: Any, prefix: str) -> dict[str, NDArray[Any]]:
+    """Arrays of a pytree by their paths."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Tree:
+    """The template with its leaves from `arrays`; names, shapes and types must agree."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    filled: list[Any] = []
+    for path, leaf in leaves:
+        name = prefix + jax.tree_util.keystr(path)
+        if name not in arrays:
+            raise CheckpointError(f"the checkpoint lacks '{name}'; it belongs to another run")
+        value = arrays[name]
+        if value.shape != leaf.shape or value.dtype != leaf.dtype:
+            raise CheckpointError(
+                f"'{name}' in the checkpoint is {value.dtype}{list(value.shape)}, this run needs "
+                f"{leaf.dtype}{list(leaf.shape)}; it belongs to another run"
+            )
+        filled.append(jax.numpy.asarray(value))
+    return jax.tree_util.tree_unflatten(structure, filled)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Barriers: how dear it becomes to spend the slack that is left below a cost limit.
+
+A convex generator φ with φ'(x) → −∞ at 0 induces the Bregman divergence
+
+    D_φ(slack − spent ‖ slack) = φ(slack − spent) − φ(slack) + φ'(slack) · spent
+
+which is 0 at spent = 0, convex, and +∞ beyond the limit. With u = spent / slack:
+
+    entropy           φ = x log x      slack · ((1 − u) log(1 − u) + u)     φ'' = 1 / slack
+    log               φ = −log x       −log(1 − u) − u                      φ'' = 1 / slack²
+    reversed-entropy  D_φ(slack ‖ slack − spent), φ = x log x = slack · log φ'' = 1 / slack
+
+The textbook difference of two φ loses all digits in float32 when little is spent; these forms use
+log1p and, for small |u|, the power series, so every one is exact to rounding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import xlog1py
+
+SERIES_BELOW = 0.03
+"""|u| under which ten terms of the series are exact in float64."""
+
+
+def _series(u: Array, coefficients: list[float]) -> Array:
+    """u² · (c_0 + c_1 u + c_2 u² + ...), by Horner."""
+    total = jnp.zeros_like(u)
+    for c in reversed(coefficients):
+        total = total * u + c
+    return u * u * total
+
+
+def _entropy(u: Array) -> Array:
+    """(1 − u) log(1 − u) + u = Σ_{k≥2} u^k / (k (k − 1))."""
+    inside = jnp.minimum(u, 1.0)
+    small = jnp.abs(u) < SERIES_BELOW
+    series = _series(jnp.where(small, u, 0.0), [1 / (k * (k - 1)) for k in range(2, 12)])
+    return jnp.where(small, series, xlog1py(1 - inside, -inside) + inside)
+
+
+def _log(u: Array) -> Array:
+    """−log(1 − u) − u = Σ_{k≥2} u^k / k."""
+    inside = jnp.where(u < 1.0, u, 0.0)
+    small = jnp.abs(u) < SERIES_BELOW
+    series = _series(jnp.where(small, u, 0.0), [1 / k for k in range(2, 12)])
+    return jnp.where(u < 1.0, jnp.where(small, series, -jnp.log1p(-inside) - inside), jnp.inf)
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """A barrier as two functions of the slack (> 0)."""
+
+    divergence: Callable[[Array, Array], Array]
+    """(slack, spent) → D_φ, +inf where more than the slack is spent."""
+    curvature: Callable[[Array], Array]
+    """slack → φ''(slack), the second derivative of the divergence at spent = 0."""
+
+
+def _within(u: Array, value: Array) -> Array:
+    return jnp.where(u > 1.0, jnp.inf, value)
+
+
+BARRIERS: dict[str, Barrier] = {
+    "entropy": Barrier(
+        lambda slack, spent: _within(spent / slack, slack * _entropy(spent / slack)),
+        lambda slack: 1 / slack,
+    ),
+    "log": Barrier(lambda slack, spent: _log(spent / slack), lambda slack: 1 / slack**2),
+    "reversed-entropy": Barrier(
+        lambda slack, spent: slack * _log(spent / slack), lambda slack: 1 / slack
+    ),
+}

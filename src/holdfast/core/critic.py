@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Critics: one value network for the reward and one for each cost, fitted by minibatch regression.
+
+The 1 + K networks share their shape, so they are one pytree with a leading axis and all passes over
+the batch are one compiled scan.
+
+    loss = Σ_i mean (v_i(s) − target_i)² + l2 · |parameters|²
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from holdfast.core.policies import Layers, init_mlp, mlp
+from holdfast.core.types import Batch, Learner, Metrics, replace
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Critics:
+    """Parameters of the 1 + K value networks and the moments of their optimiser."""
+
+    layers: Layers
+    """Each array with a leading axis of size 1 + K: reward first."""
+    moments: optax.OptState
+    """Adam's, over all parameters as one vector."""
+
+
+def values(layers: Layers, obs: Array) -> Array:
+    """[B, 1 + K] the critics' values: reward first, then the costs."""
+    return jax.vmap(mlp, in_axes=(0, None), out_axes=1)(layers, obs)[..., 0]
+
+
+@dataclass(frozen=True)
+class CriticFit:
+    """How the critics are fitted after each policy step."""
+
+    critic_lr: float = 1e-3
+    """Learning rate of Adam."""
+    critic_passes: int = 10
+    """Passes over the batch in each epoch."""
+    critic_minibatch: int = 128
+    """Samples in a minibatch; the last one of a pass is smaller."""
+    critic_l2: float = 1e-3
+    """Weight of the sum of squares of all parameters, biases included."""
+    critic_l2_biases: bool = True
+    """Whether that sum includes the biases (D6)."""
+    critic_max_norm: float = 40.0
+    """The joint gradient of all critics is clipped to this norm."""
+    critic_stale_norm: bool = False
+    """Let the policy's last gradient count in that norm, as the published runs did (D7)."""
+
+    def init(self, key: Array, obs_size: int, constraints: int, hidden: Sequence[int]) -> Critics:
+        """Fresh networks for the reward and `constraints` costs."""
+        keys = jax.random.split(key, 1 + constraints)
+        layers = jax.vmap(lambda k: init_mlp(k, (obs_size, *hidden, 1)))(keys)
+        return Critics(layers, self.optimiser().init(ravel_pytree(layers)[0]))
+
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(self.critic_lr)
+
+    def loss(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:
+        """Σ over critics of the weighted mean squared error, plus the L2 term."""
+        error = values(layers, obs) - target
+        fit = jnp.sum(weight[:, None] * error**2) / jnp.sum(weight)
+        penalised = jax.tree.leaves(layers) if self.critic_l2_biases else [w for w, _ in layers]
+        return fit + self.critic_l2 * sum(jnp.sum(p * p) for p in penalised)
+
+    def __call__(
+        self, learner: Learner, batch: Batch, key: Array, stale: Array | float = 0.0
+    ) -> tuple[Learner, Metrics]:
+        """Fit to `batch.target`; `stale` is the norm of the policy's last gradient (D7)."""
+        flat, unravel = ravel_pytree(learner.critics.layers)
+        optimiser = self.optimiser()
+        index, used = minibatches(
+            key, batch.obs.shape[0], self.critic_minibatch, self.critic_passes
+        )
+
+        def step(
+            carry: tuple[Array, optax.OptState, Array], rows: tuple[Array, Array]
+        ) -> tuple[tuple[Array, optax.OptState, Array], Array]:
+            params, moments, stale_norm = carry
+            pick, valid = rows
+            obs, target = batch.obs[pick], batch.target[pick]
+            weight = jnp.where(valid, batch.weight[pick], 0.0)
+            loss, grad = jax.value_and_grad(lambda p: self.loss(unravel(p), obs, target, weight))(
+                params
+            )
+            norm = jnp.sqrt(jnp.sum(grad * grad) + stale_norm**2)
+            scale = jnp.minimum(1.0, self.critic_max_norm / (norm + 1e-6))
+            update, moments = optimiser.update(grad * scale, moments)
+            return (params + update, moments, stale_norm * scale), loss
+
+        start = jnp.asarray(stale if self.critic_stale_norm else 0.0, flat.dtype)
+        (flat, moments, _), losses = jax.lax.scan(
+            step, (flat, learner.critics.moments, start), (index, used)
+        )
+        critics = Critics(unravel(flat), moments)
+        return replace(learner, critics=critics), {"critic_loss": losses.mean()}
+
+
+def minibatches(key: Array, size: int, minibatch: int, passes: int) -> tuple[Array, Array]:
+    """Shuffled row numbers [passes · M, minibatch] and which of them are real.
+
+    The last minibatch of a pass is filled up with rows that do not count.
+    """
+    per_pass = -(-size // minibatch)
+    padding = per_pass * minibatch - size
+
+    def one(pass_key: Array) -> Array:
+        return jnp.pad(jax.random.permutation(pass_key, size), (0, padding))
+
+    index = jax.vmap(one)(jax.random.split(key, passes)).reshape(-1, minibatch)
+    used = jnp.tile(jnp.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
+    return index, used

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finished episodes: returns, costs, lengths, and the estimate of J_c that the updates act on.
+
+    window   the published estimate: each finished episode joins a window of the last 50 and
+             its mean is recorded; the epoch's value is the mean of those records. It lags by
+             about 1.2 updates (D4).
+    epoch    the mean over the episodes that ended in this epoch: no lag, more noise.
+
+N environments, T steps, K constraints; everything in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+CostEstimate = Literal["window", "epoch"]
+
+WINDOW = 50
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What is known of episodes between two epochs."""
+
+    running: Floats
+    """[N, 2 + 2K] of the unfinished ones: return, length, costs, discounted costs."""
+    window: Floats
+    """[<= 50, 2 + 2K] the last finished ones, oldest first."""
+    smooth: Floats
+    """[2 + 2K] the last epoch's smoothed values; NaN before any episode has ended."""
+    raw: Floats
+    """[2 + 2K] the last mean over one epoch's episodes; NaN before any has ended."""
+    error: Floats
+    """[2 + 2K] standard error of `raw`, the last that two or more episodes gave; 0 before."""
+    ended: int
+    """Episodes that ended in the last epoch."""
+
+    @classmethod
+    def create(cls, num_envs: int, constraints: int) -> Episodes:
+        width = 2 + 2 * constraints
+        unknown = np.full(width, np.nan)
+        return cls(
+            np.zeros((num_envs, width)), np.zeros((0, width)), unknown, unknown, np.zeros(width), 0
+        )
+
+    @property
+    def constraints(self) -> int:
+        return (self.running.shape[1] - 2) // 2
+
+    def forget_running(self) -> Episodes:
+        """After all environments were reset."""
+        return replace(self, running=np.zeros_like(self.running))
+
+    def advance(
+        self, reward: NDArray[Any], cost: NDArray[Any], done: NDArray[np.bool_], gamma: float
+    ) -> Episodes:
+        """After an epoch of reward [T, N], cost [T, N, K] and done [T, N]."""
+        finished, running = self._finished(reward, cost, done, gamma)
+        if not len(finished):
+            return replace(self, running=running, ended=0)
+        known = np.concatenate([self.window, finished])
+        total = np.concatenate([np.zeros((1, known.shape[1])), known.cumsum(0)])
+        ends = np.arange(len(self.window), len(known)) + 1
+        starts = np.maximum(ends - WINDOW, 0)
+        records = (total[ends] - total[starts]) / (ends - starts)[:, None]
+        n = len(finished)
+        error = finished.std(0, ddof=1) / np.sqrt(n) if n > 1 else self.error
+        return Episodes(running, known[-WINDOW:], records.mean(0), finished.mean(0), error, n)
+
+    def _finished(
+        self, reward: NDArray[Any], cost: NDArray[Any], done: NDArray[np.bool_], gamma: float
+    ) -> tuple[Floats, Floats]:
+        """Rows of the episodes that ended, in order of time then environment; and the new rest."""
+        steps, num_envs = reward.shape
+        rows: list[tuple[int, int, Floats]] = []
+        running = self.running.copy()
+        for env in range(num_envs):
+            start = 0
+            for end in [*np.flatnonzero(done[:, env]), steps - 1]:
+                piece = slice(start, end + 1)
+                running[env] += self._sums(
+                    running[env, 1], reward[piece, env], cost[piece, env], gamma
+                )
+                start = int(end) + 1
+                if done[end, env] and len(reward[piece, env]):
+                    rows.append((int(end), env, running[env].copy()))
+                    running[env] = 0.0
+        rows.sort(key=lambda row: row[:2])
+        width = running.shape[1]
+        return np.array([row[2] for row in rows]).reshape(-1, width), running
+
+    def _sums(self, before: float, reward: Floats, cost: Floats, gamma: float) -> Floats:
+        """What a piece of an episode that is already `before` steps old adds to its sums."""
+        discount = gamma ** (before + np.arange(len(reward)))
+        return np.concatenate(
+            [[reward.sum(), len(reward)], cost.sum(0), discount @ cost], dtype=np.float64
+        )

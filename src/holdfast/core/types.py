@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values that pass between the parts: `Batch` in, `Learner` and `Metrics` out.
+
+Shapes: B samples, O observation size, K constraints. `Batch.weight` sums to one: 1/B for samples,
+the occupancy d(s, a) when a finite CMDP is enumerated, so the same update runs without noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+if TYPE_CHECKING:
+    from holdfast.core.critic import Critics
+    from holdfast.core.policies import Policy
+
+__all__ = ["Batch", "CostScale", "Learner", "Metrics", "in_units", "replace", "sampled_batch"]
+
+Metrics = dict[str, Array]
+"""Flat: a documented name to a scalar."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Batch:
+    """What one update learns from."""
+
+    obs: Array
+    """[B, O], normalised."""
+    action: Array
+    """[B, A] float for Gaussian policies, [B, D] integer for Categorical ones."""
+    weight: Array
+    """[B], sums to one."""
+    adv_r: Array
+    """[B] advantage of the reward, standardised or exact."""
+    adv_c: Array
+    """[B, K] advantages of the costs, centred or exact; never rescaled for barrier methods."""
+    target: Array
+    """[B, 1 + K] regression targets of the critics: reward first, then the costs."""
+    episode: Array
+    """[B] integer: samples of one episode share a number; for errors blocked by episode."""
+    cost_return: Array
+    """[K] estimate of J_c, the constrained quantity of the current policy."""
+    cost_error: Array
+    """[K] standard error of `cost_return`; 0 when exact."""
+    cost_limit: Array
+    """[K] b, what `cost_return` must not exceed."""
+    horizon: Array
+    """[] κ, converts a mean advantage to a change of `cost_return`: 1/(1 − γ), 1 if normalised."""
+    length: Array
+    """[] mean episode length, the other candidate for κ."""
+    progress: Array
+    """[] share of training done before this update, in [0, 1); for schedules."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Learner:
+    """All that learning changes."""
+
+    policy: Policy
+    critics: Critics
+    extra: Any
+    """The algorithm's own state: a pytree of arrays, from its `init`."""
+
+
+CostScale = Literal["discount", "episode", "none"]
+"""κ: 1/(1 − γ), the mean episode length, or 1 (D11, D18)."""
+
+
+def in_units(batch: Batch, cost_scale: CostScale) -> Batch:
+    """The batch with `horizon` set to the unit factor of that name."""
+    if cost_scale == "discount":
+        return batch
+    return replace(
+        batch,
+        horizon=batch.length if cost_scale == "episode" else jnp.ones_like(batch.horizon),
+    )
+
+
+def sampled_batch(
+    obs: Array,
+    action: Array,
+    adv_r: Array,
+    adv_c: Array,
+    *,
+    cost_return: Array,
+    cost_limit: Array,
+    weight: Array | None = None,
+    **rest: Array,
+) -> Batch:
+    """A batch with defaults for what a caller does not need: equal weights, no targets, κ = 1."""
+    size, constraints = adv_c.shape
+    defaults = {
+        "target": jnp.zeros((size, 1 + constraints), adv_r.dtype),
+        "episode": jnp.arange(size),
+        "cost_error": jnp.zeros_like(cost_return),
+        "horizon": jnp.ones((), adv_r.dtype),
+        "length": jnp.ones((), adv_r.dtype),
+        "progress": jnp.zeros((), adv_r.dtype),
+    }
+    return Batch(
+        obs=obs,
+        action=action,
+        weight=jnp.full(size, 1 / size, adv_r.dtype) if weight is None else weight,
+        adv_r=adv_r,
+        adv_c=adv_c,
+        cost_return=cost_return,
+        cost_limit=cost_limit,
+        **(defaults | rest),
+    )

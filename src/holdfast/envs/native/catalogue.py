@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every native id, what stands behind it, and how to make a batch of it."""
+
+import difflib
+
+from holdfast.envs.base import VecEnv
+from holdfast.envs.native.lockstep import LockstepEnv
+from holdfast.envs.native.simulation import Simulation
+from holdfast.envs.native.velocity import VelocityBatch
+from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
+
+NATIVE_IDS: tuple[str, ...] = tuple(VELOCITY_TASKS)
+"""All ids, the same as in Safety-Gymnasium."""
+
+
+def check_id(env_id: str) -> None:
+    """Refuse an id that does not exist, with the nearest one that does."""
+    if env_id not in NATIVE_IDS:
+        close = difflib.get_close_matches(env_id, NATIVE_IDS, 1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(
+            f"unknown native environment {env_id!r}; {hint}`holdfast envs` lists all of them."
+        )
+
+
+def simulate(env_id: str, num_envs: int) -> Simulation:
+    """The simulators behind an id."""
+    check_id(env_id)
+    if num_envs < 1:
+        raise ValueError(f"num_envs={num_envs} must be at least 1.")
+    return VelocityBatch(VELOCITY_TASKS[env_id], num_envs)
+
+
+def make(
+    env_id: str, num_envs: int, *, constraints: tuple[str, ...] | None = None, workers: int = 0
+) -> VecEnv:
+    """A batch of `num_envs` environments.
+
+    `constraints` names the costs to keep apart, e.g. `("hazards", "vases")`; by default there is
+    one, `cost`, the original's summed 0/1 cost.
+    """
+    names = ("cost",) if constraints is None else tuple(constraints)
+    return LockstepEnv(env_id, simulate(env_id, num_envs), names)

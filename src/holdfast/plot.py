@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of one run: return, cost against its limit, regret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.folder import Folder
+from holdfast.sinks import read_rows
+
+BLUE, RED, GREY = "#2a6fbb", "#c23b3b", "#8a8a8a"
+
+
+def plot_run(folder: Folder, target: Path) -> Path:
+    """Write the figure (format by the suffix of `target`); returns its path."""
+    from matplotlib.figure import Figure
+
+    rows = read_rows(folder.path / "progress.csv")
+    if not rows:
+        raise ValueError(f"'{folder.path}' has no finished epoch yet, so there is nothing to draw.")
+    column = lambda name: np.array([float(row[name]) for row in rows])
+    steps = column("env_steps") / 1e6
+    limits = folder.spaces.limits
+    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    left.plot(steps, column("ep_return"), color=BLUE)
+    left.set_title("Return of an episode")
+    colours = [BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f"]
+    for i, (name, limit) in enumerate(limits.items()):
+        key = "ep_cost" if len(limits) == 1 else f"ep_cost/{name}"
+        colour = colours[i % len(colours)]
+        cost = column(key)
+        middle.plot(steps, cost, color=colour, label=name)
+        middle.axhline(limit, color=RED if len(limits) == 1 else colour, ls="--", lw=1.2)
+        middle.annotate(
+            f"limit {limit:g}",
+            (steps[0], limit),
+            xytext=(2, 3),
+            textcoords="offset points",
+            fontsize=8,
+            color=RED if len(limits) == 1 else colour,
+        )
+        middle.fill_between(
+            steps, limit, cost, where=(cost > limit).tolist(), color=RED, alpha=0.25
+        )
+    middle.set_ylim(
+        bottom=min(0.0, middle.get_ylim()[0]),
+        top=max(middle.get_ylim()[1], 1.15 * max(limits.values())),
+    )
+    middle.set_title("Cost of an episode, with its limit")
+    if len(limits) > 1:
+        middle.legend(frameon=False, fontsize=8)
+    right.plot(steps, column("cost_regret"), color=BLUE, label="smoothed (paper)")
+    right.plot(steps, column("cost_regret_raw"), color=GREY, lw=1, label="raw")
+    right.set_ylim(bottom=0)
+    right.legend(frameon=False, fontsize=8)
+    right.set_title("Cost regret: Σ (cost − limit)₊")
+    for axes in (left, middle, right):
+        axes.set_xlabel("million environment steps")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, lw=0.5)
+    figure.suptitle(f"{folder.run.name} on {folder.run.env}, seed {folder.run.seed}", fontsize=11)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=150)
+    return target

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unconstrained problem max_π V_f(π) by policy iteration, and the bounds it gives.
+
+Every λ ≥ 0 prices the constraints into the signal, and the best response to the priced signal
+bounds the constrained optimum from above (weak duality):
+    max over safe π of V_r(π)  ≤  max_π V_{r − λ·c}(π) + λ·b
+with equality at the optimal multipliers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.tabular.cmdp import FiniteCMDP, Floats
+from holdfast.tabular.resolvent import Resolvent
+
+Actions = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """A deterministic policy that maximises one signal from every state."""
+
+    actions: Actions
+    """[S]"""
+    value: Floats
+    """v [S] of the signal."""
+    visits: Floats
+    """ρ [S], the state occupancy."""
+
+
+def best_response(
+    cmdp: FiniteCMDP, signal: Floats, start: Actions | None = None, max_iterations: int = 1_000
+) -> Response:
+    """Maximise V_f by policy iteration; `start` warm-starts it."""
+    states = np.arange(cmdp.num_states)
+    actions = np.argmax(signal, axis=1) if start is None else start
+    scale = max(float(np.max(np.abs(signal))), 1e-300) / (1.0 - cmdp.gamma)
+    for _ in range(max_iterations):
+        resolvent = Resolvent.of(cmdp, deterministic(cmdp, actions))
+        value = resolvent.forward(signal[states, actions])
+        action_value = signal + cmdp.gamma * np.asarray(cmdp.kernel @ value).reshape(signal.shape)
+        better = np.argmax(action_value, axis=1)
+        # Rounding must not swap equally good actions for ever: switch on a clear gain only.
+        gain = action_value[states, better] - action_value[states, actions] > 1e-12 * scale
+        if not np.any(gain):
+            visits = resolvent.backward((1.0 - cmdp.gamma) * cmdp.initial)
+            return Response(actions, value, visits)
+        actions = np.where(gain, better, actions)
+    raise RuntimeError(f"policy iteration still improves after {max_iterations} rounds")
+
+
+def deterministic(cmdp: FiniteCMDP, actions: Actions) -> Floats:
+    """π(a|s) [S, A] that always takes `actions[s]`."""
+    policy = np.zeros(cmdp.reward.shape)
+    policy[np.arange(cmdp.num_states), actions] = 1.0
+    return policy
+
+
+def priced(cmdp: FiniteCMDP, multiplier: ArrayLike) -> Floats:
+    """r − Σ_i λ_i c_i [S, A]."""
+    return cmdp.reward - np.einsum("k,ksa->sa", np.asarray(multiplier, float), cmdp.cost)
+
+
+def lagrangian_bound(cmdp: FiniteCMDP, multiplier: ArrayLike) -> float:
+    """max_π V_{r−λc}(π) + λ·b, an upper bound on every safe policy's V_r for any λ ≥ 0 [K]."""
+    price = np.asarray(multiplier, dtype=np.float64)
+    if price.shape != cmdp.cost_limit.shape or np.any(price < 0.0):
+        raise ValueError(
+            f"multiplier={price.tolist()} must hold {cmdp.num_constraints} numbers, none negative: "
+            "a negative price turns the bound around."
+        )
+    response = best_response(cmdp, priced(cmdp, price))
+    paid = price > 0.0
+    limits = float(np.sum(price[paid] * cmdp.cost_limit[paid]))
+    return (1.0 - cmdp.gamma) * float(cmdp.initial @ response.value) + limits

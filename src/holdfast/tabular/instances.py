@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CMDPs to learn and to test on: random ones with a guaranteed interior, and hazard gridworlds."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from holdfast.tabular.cmdp import FiniteCMDP, Floats
+from holdfast.tabular.occupancy import evaluate
+
+
+def uniform_policy(cmdp: FiniteCMDP) -> Floats:
+    """Every action equally likely in every state [S, A]."""
+    return np.full(cmdp.reward.shape, 1.0 / cmdp.num_actions)
+
+
+def random_cmdp(
+    rng: np.random.Generator,
+    num_states: int = 10,
+    num_actions: int = 3,
+    num_constraints: int = 1,
+    gamma: float = 0.9,
+    margin: float = 0.03,
+) -> FiniteCMDP:
+    """A dense random CMDP in which the uniform policy satisfies every limit by `margin`.
+
+    Costs lean towards what is rewarded, so that limits bind; the interior of the safe set is never
+    empty. Every state can be the first one, so policies and occupancies correspond one to one.
+    """
+    if margin <= 0.0:
+        raise ValueError(f"margin={margin} must be positive, or the safe set may have no interior.")
+    shape = (num_states, num_actions)
+    reward = rng.uniform(size=shape)
+    noise = rng.uniform(size=(num_constraints, *shape))
+    cmdp = FiniteCMDP(
+        transition=rng.dirichlet(np.full(num_states, 0.5), size=shape),
+        reward=reward,
+        cost=0.6 * reward + 0.4 * noise,
+        cost_limit=np.full(num_constraints, np.inf),
+        initial=0.1 / num_states + 0.9 * rng.dirichlet(np.ones(num_states)),
+        gamma=gamma,
+    )
+    return replace(cmdp, cost_limit=evaluate(cmdp, uniform_policy(cmdp)).cost_return + margin)
+
+
+def sparse_cmdp(
+    rng: np.random.Generator,
+    num_states: int,
+    num_actions: int = 4,
+    num_constraints: int = 1,
+    successors: int = 4,
+    gamma: float = 0.95,
+) -> FiniteCMDP:
+    """A random CMDP with few successors for each action, which scales to 10^5 states and more."""
+    rows = num_states * num_actions
+    target = rng.integers(num_states, size=(rows, successors))
+    weight = rng.dirichlet(np.ones(successors), size=rows)
+    pointer = np.arange(rows + 1) * successors
+    kernel = sparse.csr_array(
+        (weight.reshape(-1), target.reshape(-1), pointer), shape=(rows, num_states)
+    )
+    reward = rng.uniform(size=(num_states, num_actions))
+    noise = rng.uniform(size=(num_constraints, num_states, num_actions))
+    cmdp = FiniteCMDP(
+        transition=kernel,
+        reward=reward,
+        cost=0.6 * reward + 0.4 * noise,
+        cost_limit=np.full(num_constraints, np.inf),
+        initial=np.full(num_states, 1.0 / num_states),
+        gamma=gamma,
+    )
+    return replace(cmdp, cost_limit=evaluate(cmdp, uniform_policy(cmdp)).cost_return + 0.03)
+
+
+MAPS = {
+    "lava": ("S..H...G", "...H....", "...H....", ".......H", "..HH....", "........"),
+    "bridge": ("HHHHHHHH", "S......G", "HHHHHHHH", "........", "........"),
+    "corridor": ("S.H.G", "....."),
+}
+"""Small worlds by name: S start, G goal, H hazard, # wall, . floor."""
+MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))
+"""Left, down, right, up, as (row, column) steps: the order Gymnasium's FrozenLake uses."""
+
+
+def gridworld(
+    layout: tuple[str, ...] | Literal["lava", "bridge", "corridor"] = "lava",
+    cost_limit: float = 0.02,
+    slip: float = 0.1,
+    gamma: float = 0.95,
+) -> FiniteCMDP:
+    """A gridworld where each step on a hazard costs 1 and each step at the goal, for ever, pays 1.
+
+    With probability `slip` a move goes to one of the two sides instead. Hazards can be crossed: the
+    constraint, not the dynamics, keeps the agent off them. The kernel is sparse.
+    """
+    rows = MAPS[layout] if isinstance(layout, str) else layout
+    cells = [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark != "#"]
+    index = {cell: number for number, cell in enumerate(cells)}
+    marks = np.array([rows[i][j] for i, j in cells])
+    _check_layout(rows, marks)
+    entries = [
+        (index[cell] * 4 + action, index[_land(cell, turn, index)], prob)
+        for cell in cells
+        for action in range(4)
+        for turn, prob in _turns(action, slip if rows[cell[0]][cell[1]] != "G" else None)
+    ]
+    row, column, prob = zip(*entries, strict=True)
+    at = lambda mark: np.repeat((marks == mark).astype(float)[:, None], 4, axis=1)
+    start = (marks == "S").astype(float)
+    return FiniteCMDP(
+        transition=sparse.coo_array((prob, (row, column)), shape=(4 * len(cells), len(cells))),
+        reward=at("G"),
+        cost=at("H")[None],
+        cost_limit=np.array([cost_limit]),
+        initial=start / start.sum(),
+        gamma=gamma,
+    )
+
+
+def _check_layout(rows: tuple[str, ...], marks: np.ndarray) -> None:
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError(f"layout rows have lengths {[len(r) for r in rows]}; make them equal.")
+    if unknown := sorted(set(marks.tolist()) - set("SGH.")):
+        raise ValueError(f"layout holds {unknown}; use S start, G goal, H hazard, # wall, . floor.")
+    if "S" not in marks:
+        raise ValueError("layout has no start; mark at least one cell with S.")
+
+
+def _turns(action: int, slip: float | None) -> tuple[tuple[int | None, float], ...]:
+    """Where a move may go and how likely; None stays put, which makes the goal absorbing."""
+    if slip is None:
+        return ((None, 1.0),)
+    return ((action, 1.0 - slip), ((action - 1) % 4, slip / 2), ((action + 1) % 4, slip / 2))
+
+
+def _land(
+    cell: tuple[int, int], move: int | None, index: dict[tuple[int, int], int]
+) -> tuple[int, int]:
+    """The next cell; walls and edges bounce."""
+    if move is None:
+        return cell
+    ahead = (cell[0] + MOVES[move][0], cell[1] + MOVES[move][1])
+    return ahead if ahead in index else cell

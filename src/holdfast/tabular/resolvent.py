@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""(I − γ P_π)⁻¹ and its transpose: one preparation, many right-hand sides.
+
+Dense kernels are factored. Sparse ones are factored too while the matrix is small; beyond that the
+fill-in of a factorisation can exceed any memory (random graphs are the worst case), while the
+system itself is benign, because the spectrum of γ P_π lies in the disc of radius γ: BiCGSTAB needs
+tens of products with the kernel. Each solution is checked by its residual; where the Krylov method
+stagnates the contraction x ← f + γ P x finishes the work, which cannot fail.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse import linalg as sparse_linalg
+
+from holdfast.tabular.cmdp import FiniteCMDP, Floats
+
+FACTOR_UP_TO = 2_000
+"""States up to which a sparse kernel is factored rather than iterated on."""
+TOLERANCE = 1e-13
+"""Residual, relative to the right-hand side, at which an iterative solution is accepted."""
+
+Solve = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Resolvent:
+    """Solvers of the two systems that belong to a policy; right-hand sides [S] or [S, n]."""
+
+    forward: Solve
+    """x with (I − γ P_π) x = f: state values."""
+    backward: Solve
+    """x with (I − γ P_π)ᵀ x = f: visitation."""
+
+    @staticmethod
+    def of(cmdp: FiniteCMDP, policy: Floats) -> "Resolvent":
+        if not cmdp.is_sparse:
+            return _dense(cmdp, policy)
+        moves = policy_kernel(cmdp, policy)
+        if cmdp.num_states <= FACTOR_UP_TO:
+            return _factored(moves, cmdp.gamma)
+        return Resolvent(_iterative(moves, cmdp.gamma), _iterative(moves.T.tocsr(), cmdp.gamma))
+
+
+def policy_kernel(cmdp: FiniteCMDP, policy: Floats) -> Any:
+    """P_π(s,s') = Σ_a π(a|s) P(s'|s,a) [S, S], dense or sparse like the kernel."""
+    if not cmdp.is_sparse:
+        return np.einsum("sa,sat->st", policy, cmdp.transition)
+    states, actions = policy.shape
+    chooser = sparse.csr_array(
+        (policy.reshape(-1), np.arange(states * actions), np.arange(states + 1) * actions),
+        shape=(states, states * actions),
+    )
+    return chooser @ cmdp.kernel
+
+
+def _dense(cmdp: FiniteCMDP, policy: Floats) -> Resolvent:
+    system = np.eye(cmdp.num_states) - cmdp.gamma * policy_kernel(cmdp, policy)
+    factors = linalg.lu_factor(system)
+    return Resolvent(
+        lambda f: linalg.lu_solve(factors, f),
+        lambda f: linalg.lu_solve(factors, f, trans=1),
+    )
+
+
+def _factored(moves: Any, gamma: float) -> Resolvent:
+    identity = sparse.eye_array(moves.shape[0], format="csc")
+    factors = sparse_linalg.splu((identity - gamma * moves).tocsc())
+    return Resolvent(lambda f: factors.solve(f), lambda f: factors.solve(f, "T"))
+
+
+def _iterative(moves: Any, gamma: float) -> Solve:
+    system = (sparse.eye_array(moves.shape[0], format="csr") - gamma * moves).tocsr()
+
+    def column(f: Floats) -> Floats:
+        scale = float(np.max(np.abs(f), initial=0.0))
+        if scale == 0.0:
+            return np.zeros_like(f)
+        # The loops below test the residual themselves: Krylov methods drift from their own.
+        x, _ = sparse_linalg.bicgstab(system, f, rtol=TOLERANCE, atol=0.0, maxiter=500)
+        x = x if np.all(np.isfinite(x)) else f.copy()
+        while float(np.max(np.abs(residual := f - system @ x))) > TOLERANCE * scale / (1 - gamma):
+            x = x + residual
+        return x
+
+    def solve(f: Floats) -> Floats:
+        if f.ndim == 1:
+            return column(f)
+        return np.stack([column(f[:, i]) for i in range(f.shape[1])], axis=1)
+
+    return solve

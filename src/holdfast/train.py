@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one training loop: an iterator of epochs.
+
+    for epoch in train(run, env):        # everything is a function of (run, env)
+        print(epoch.metrics["ep_return"], epoch.metrics["ep_cost"])
+
+Randomness has an address: every draw comes from (seed, epoch, purpose), so resuming needs the state
+of one epoch and no generator. Logging and saving are loop bodies; `train_folder` is the usual one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from holdfast.core.actor import numpy_actor
+from holdfast.core.episodes import Episodes
+from holdfast.core.estimate import Normaliser
+from holdfast.core.policies import Policy, init_categorical, init_gaussian
+from holdfast.core.trust_region import Status
+from holdfast.core.types import Batch, Learner, Metrics
+from holdfast.envs.base import Floats, Snapshot, VecEnv
+from holdfast.rollout import NotFinite, Rollout, Watch, collect, episode_numbers, estimate
+from holdfast.run import Run
+
+INIT, NOISE, VALUE_NOISE, UPDATE, RESET = range(5)
+"""Purposes of randomness."""
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the next epoch depends on."""
+
+    epoch: int
+    learner: Learner
+    normaliser: Normaliser
+    episodes: Episodes
+    regret: Floats
+    """[2, K] summed positive parts of (smoothed, raw) cost minus limit."""
+    obs: Floats
+    """[N, O] what the policy acts on next, as the environment gave it."""
+    env: Snapshot | None
+    """None: the environment cannot be put back, so the next epoch starts with a seeded reset."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass of the loop: what happened and where it leads."""
+
+    index: int
+    """From 1."""
+    env_steps: int
+    metrics: dict[str, float | int]
+    state: State
+    """`train(run, env, state)` continues from here."""
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; nothing before this epoch is lost."""
+
+
+def train(
+    run: Run, env: VecEnv, state: State | None = None, watch: Watch | None = None
+) -> Iterator[Epoch]:
+    """Epochs of a run, from the start or from a state."""
+    limits = resolve_limits(run, env)
+    state = state or first_state(run, env)
+    estimate_, update = compiled(run)
+    keys = lambda purpose, epoch: jax.random.fold_in(
+        jax.random.fold_in(jax.random.key(run.seed), epoch), purpose
+    )
+    stitch = resets_each_epoch(run, env)
+    resumed = state.epoch > 0
+    if resumed and not stitch:
+        state = put_back(run, env, state)
+    for index in range(state.epoch + 1, run.epochs + 1):
+        clock = [time.perf_counter()]
+        if stitch or index == 1:
+            state = started(run, env, state, index)
+        rollout, state = _collect(run, env, state, index, watch)
+        clock.append(time.perf_counter())
+        batch, explained = _batch(
+            run, state, rollout, limits, estimate_, keys(VALUE_NOISE, index), index
+        )
+        clock.append(time.perf_counter())
+        learner, told = update(state.learner, batch, keys(UPDATE, index))
+        told = {name: value.item() for name, value in jax.device_get(told).items()}
+        clock.append(time.perf_counter())
+        state = replace(
+            state,
+            epoch=index,
+            learner=learner,
+            regret=state.regret + excess(run, state.episodes, limits),
+            env=env.snapshot() if env.can_snapshot and not stitch else None,
+        )
+        _reject_broken(learner.policy, index)
+        shown = report(run, env, state, told | explained, clock)
+        yield Epoch(index, index * run.epoch_steps, shown, state)
+
+
+def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
+    """[K] the limit of each of the environment's constraints."""
+    unknown = [name for name in run.limits if name not in env.cost_names]
+    if unknown:
+        raise ValueError(
+            f"no constraint is called '{unknown[0]}'; this environment reports "
+            f"{', '.join(env.cost_names)}."
+        )
+    return np.array([run.limits.get(name, run.cost_limit) for name in env.cost_names])
+
+
+def resets_each_epoch(run: Run, env: VecEnv) -> bool:
+    """Whether epochs start with a seeded reset: by choice, or as the env cannot be put back."""
+    return run.epoch_reset == "always" or (run.epoch_reset == "auto" and not env.can_snapshot)
+
+
+def first_state(run: Run, env: VecEnv) -> State:
+    """Fresh networks and statistics; the environments are not reset yet."""
+    size = env.observation_space.shape[0]
+    constraints = len(env.cost_names)
+    policy_key, critic_key = jax.random.split(
+        jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 0), INIT)
+    )
+    policy = init_policy(policy_key, size, env.action_space, run.hidden)
+    critics = run.algorithm.critic.init(critic_key, size, constraints, run.hidden)
+    return State(
+        epoch=0,
+        learner=Learner(policy, critics, run.algorithm.init(constraints)),
+        normaliser=Normaliser.create(size),
+        episodes=Episodes.create(env.num_envs, constraints),
+        regret=np.zeros((2, constraints)),
+        obs=np.zeros((env.num_envs, size)),
+        env=None,
+    )
+
+
+def init_policy(
+    key: Array, obs_size: int, space: gym.Space[Any], hidden: tuple[int, ...]
+) -> Policy:
+    """Gaussian for Box actions, Categorical for Discrete and MultiDiscrete ones."""
+    if isinstance(space, gym.spaces.Box):
+        return init_gaussian(key, obs_size, space.shape[0], hidden)
+    if isinstance(space, gym.spaces.Discrete):
+        return init_categorical(key, obs_size, (int(space.n),), hidden)
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return init_categorical(key, obs_size, tuple(int(n) for n in space.nvec), hidden)
+    raise ValueError(
+        f"actions of type {type(space).__name__} are not supported; use Box, Discrete or "
+        "MultiDiscrete, for instance through a Gymnasium wrapper."
+    )
+
+
+def compiled(
+    run: Run,
+) -> tuple[Callable[..., dict[str, Array]], Callable[..., tuple[Learner, Metrics]]]:
+    """The two compiled functions of a run: estimate and update."""
+
+    def estimate_(layers: Any, arrays: Mapping[str, Array], key: Array) -> dict[str, Array]:
+        return estimate(
+            layers,
+            Rollout(**arrays),  # pyright: ignore[reportArgumentType]
+            key,
+            gamma=(run.gamma, run.cost_gamma),
+            lam=(run.lam, run.cost_lam),
+            standardise_cost=run.standardise_cost,
+            cost_value_noise=run.cost_value_noise,
+        )
+
+    return jax.jit(estimate_), jax.jit(run.algorithm.update)
+
+
+def started(run: Run, env: VecEnv, state: State, epoch: int) -> State:
+    """After a seeded reset: the seed itself at first, then one for each epoch."""
+    seed = run.seed
+    if epoch > 1:
+        address = np.random.SeedSequence([run.seed, epoch, RESET])
+        seed = int(address.generate_state(1)[0] >> 1)
+    obs = env.reset(seed)
+    normaliser = state.normaliser
+    if run.normalise == "running":
+        normaliser = normaliser.merge(obs)
+    return replace(state, obs=obs, normaliser=normaliser, episodes=state.episodes.forget_running())
+
+
+def put_back(run: Run, env: VecEnv, state: State) -> State:
+    """The environments as they were when the state was taken."""
+    if state.env is None:
+        return started(run, env, state, state.epoch + 1)
+    return replace(state, obs=env.restore(state.env))
+
+
+def _collect(
+    run: Run, env: VecEnv, state: State, index: int, watch: Watch | None
+) -> tuple[Rollout, State]:
+    actor = numpy_actor(state.learner.policy)
+    rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
+    try:
+        rollout, obs, normaliser = collect(
+            env,
+            state.obs,
+            actor,
+            state.normaliser,
+            actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs)),
+            normalise=run.normalise,
+            raw_final_obs=run.raw_final_obs,
+            clip_actions=run.clip_actions,
+            watch=watch,
+        )
+    except NotFinite as error:
+        raise TrainingError(f"epoch {index}: {error}; mend the environment") from None
+    episodes = state.episodes.advance(rollout.reward, rollout.cost, rollout.done, run.cost_gamma)
+    if np.isnan(episodes.smooth).any():
+        raise TrainingError(
+            f"epoch {index}: no episode has ended within {run.epoch_steps // run.num_envs} steps "
+            "of each environment, so the cost is unknown; give the environment a time limit or "
+            f"raise epoch_steps (now {run.epoch_steps})"
+        )
+    return rollout, replace(state, obs=obs, normaliser=normaliser, episodes=episodes)
+
+
+def _batch(
+    run: Run,
+    state: State,
+    rollout: Rollout,
+    limits: Floats,
+    estimate_: Callable[..., dict[str, Array]],
+    key: Array,
+    index: int,
+) -> tuple[Batch, dict[str, float]]:
+    """The batch of an epoch, and how well the critics had explained its targets."""
+    arrays = {name: getattr(rollout, name) for name in Rollout.__dataclass_fields__}
+    arrays |= {name: arrays[name].astype(np.float32) for name in ("reward", "cost")}
+    parts = estimate_(state.learner.critics.layers, arrays, key)
+    explained = [float(x) for x in np.asarray(parts.pop("explained"))]
+    size = rollout.reward.size
+    number = lambda x: jnp.asarray(x, jnp.float32)
+    cost, error = cost_estimate(run, state.episodes)
+    first = index == 1 and run.zero_first_estimate
+    batch = Batch(
+        obs=jnp.asarray(rollout.obs.reshape(size, -1)),
+        action=jnp.asarray(rollout.action.reshape(size, -1)),
+        weight=jnp.full(size, 1 / size),
+        episode=jnp.asarray(episode_numbers(rollout.done).reshape(size)),
+        cost_return=number(np.zeros_like(cost) if first else cost),
+        cost_error=number(error),
+        cost_limit=number(limits),
+        horizon=number(1 / (1 - run.cost_gamma)),
+        length=number(state.episodes.smooth[1]),
+        progress=number((index - 1) / run.epochs),
+        **parts,
+    )
+    return batch, {"explained_reward": explained[0], "explained_cost": min(explained[1:])}
+
+
+def cost_columns(run: Run, episodes: Episodes) -> slice:
+    """Where the constrained quantity stands in the rows of `Episodes`."""
+    k = episodes.constraints
+    return slice(2, 2 + k) if run.cost_criterion == "undiscounted" else slice(2 + k, None)
+
+
+def cost_estimate(run: Run, episodes: Episodes) -> tuple[Floats, Floats]:
+    """([K] Ĵ_c, [K] its standard error) as the run's settings define them."""
+    columns = cost_columns(run, episodes)
+    known = episodes.smooth if run.cost_estimate == "window" else episodes.raw
+    return known[columns], episodes.error[columns]
+
+
+def excess(run: Run, episodes: Episodes, limits: Floats) -> Floats:
+    """[2, K] positive part of (smoothed, raw) cost minus limit in this epoch."""
+    columns = cost_columns(run, episodes)
+    both = np.stack([episodes.smooth[columns], episodes.raw[columns]])
+    return np.maximum(both - limits, 0.0)
+
+
+def report(
+    run: Run, env: VecEnv, state: State, told: Mapping[str, float], clock: list[float]
+) -> dict[str, float | int]:
+    """The row of progress.csv."""
+    columns = cost_columns(run, state.episodes)
+    smooth, raw = state.episodes.smooth, state.episodes.raw
+    rollout, prepare, update = (b - a for a, b in itertools.pairwise(clock))
+    row: dict[str, float | int] = {
+        "epoch": state.epoch,
+        "env_steps": state.epoch * run.epoch_steps,
+        "ep_return": float(smooth[0]),
+        "ep_cost": float(smooth[columns].sum()),
+        "ep_length": float(smooth[1]),
+        "cost_regret": float(state.regret[0].sum()),
+        "ep_return_raw": float(raw[0]),
+        "ep_cost_raw": float(raw[columns].sum()),
+        "cost_regret_raw": float(state.regret[1].sum()),
+        "episodes": state.episodes.ended,
+    }
+    if len(env.cost_names) > 1:
+        for i, name in enumerate(env.cost_names):
+            row[f"ep_cost/{name}"] = float(smooth[columns][i])
+            row[f"cost_regret/{name}"] = float(state.regret[0, i])
+    for name in ("kl", "divergence", "recovering"):
+        row[name] = 0
+    row |= {name: int(v) if isinstance(v, bool | int) else v for name, v in told.items()}
+    row |= {
+        "steps_per_second": run.epoch_steps / (clock[-1] - clock[0]),
+        "time_rollout": rollout,
+        "time_estimate": prepare,
+        "time_update": update,
+    }
+    return row
+
+
+CLOCK_COLUMNS = ("steps_per_second", "time_rollout", "time_estimate", "time_update")
+"""The only columns that differ between two runs of the same (config, seed)."""
+
+
+def _reject_broken(policy: Policy, epoch: int) -> None:
+    for leaf in jax.tree.leaves(policy):
+        if not bool(jnp.isfinite(leaf).all()):
+            raise TrainingError(
+                f"epoch {epoch}: a parameter of the policy is not finite; lower the radius or "
+                "check the scale of rewards and observations"
+            )
+
+
+def status_sentence(metrics: Mapping[str, float | int]) -> str | None:
+    """What the step's status means, if the algorithm reports one."""
+    return Status(int(metrics["status"])).sentence if "status" in metrics else None
