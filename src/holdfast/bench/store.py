@@ -24,7 +24,8 @@ __all__ = ["RunLog", "labelled", "load"]
 # Settings that say how long, where or how loudly a run went, not what was run.
 UNNAMED = frozenset(
     "seed env task epochs steps total_steps env_steps threads device folder path log_dir out "
-    "save_every evaluate_every sinks wandb write_terminal use_eval experiment variant".split()
+    "save_every keep workers vectorise evaluate_every sinks wandb write_terminal use_eval "
+    "experiment variant".split()
 )
 
 
