@@ -41,6 +41,7 @@ def load(
     for path in map(Path, paths):
         if not path.exists():
             raise ValueError(f"'{path}' does not exist: pass run folders, their parents or tables.")
+        skipped.extend(_not_started(path))
         for found in _discover(path):
             try:
                 runs.extend(_read(found, cost_limit))
@@ -118,6 +119,15 @@ def _discover(path: Path) -> Iterator[Path]:
                 yield from _discover(child)
             elif child.suffix == ".parquet":
                 yield child
+
+
+def _not_started(path: Path) -> list[str]:
+    """Cells of a suite that has been begun here, of which nothing is on disk yet."""
+    file = path / "suite.json"
+    if not file.is_file():
+        return []
+    names: list[str] = json.loads(file.read_text())["cells"]
+    return [f"{name}: not started" for name in names if not (path / name / "run.json").exists()]
 
 
 def _read(path: Path, cost_limit: float) -> list[RunLog]:
