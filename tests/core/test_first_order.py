@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The minibatch passes: Adam by hand, the joint clip, the early stop, fillers that do not count."""
 
-from collections.abc import Iterator
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,13 +17,6 @@ from holdfast.core.first_order import (
 )
 from holdfast.core.policies import Policy, init_gaussian
 from holdfast.core.types import Batch, Learner, replace, sampled_batch
-
-
-@pytest.fixture(autouse=True)
-def standard_promotion() -> Iterator[None]:
-    """Optax raises a float to an integer power, which strict promotion of types forbids."""
-    with jax.numpy_dtype_promotion("standard"):
-        yield
 
 
 def make(size: int = 40) -> tuple[Policy, Batch]:

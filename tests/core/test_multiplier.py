@@ -3,9 +3,6 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,13 +11,6 @@ from holdfast.core.multiplier import PID, Multiplier, blame, mixed_advantage
 from holdfast.core.types import Batch, sampled_batch
 
 COSTS = [60.0, 40.0, 26.0, 10.0, 0.0, 0.0, 24.0, 25.0, 90.0, 30.0, 28.0, 25.5, 20.0, 31.0]
-
-
-@pytest.fixture(autouse=True)
-def standard_promotion() -> Iterator[None]:
-    """Optax raises a float to an integer power, which strict promotion of types forbids."""
-    with jax.numpy_dtype_promotion("standard"):
-        yield
 
 
 def batch_with(cost: list[float], limit: list[float]) -> Batch:
