@@ -131,5 +131,5 @@ def test_pcpo_stays_within_the_linearised_limit(
     _, told = jax.jit(algorithm.update)(learner, batch, jax.random.key(0))
     assert float(told["spent"]) <= 0.00852 + 1e-9 and float(told["kl"]) <= 0.05
     assert int(told["status"]) == 0
-    # The published mixture, a step along g corrected for one along H⁻¹g, may even lose reward (D22).
+    # A step along g corrected for one along H⁻¹g, as published, may even lose reward (D22).
     assert direction == "gradient" or float(told["gain"]) > 0
