@@ -143,7 +143,7 @@ def train_command(args: list[str]) -> None:
     rest, projects = take(rest, "--wandb")
     flags = {flag for flag in ("--quiet", "--tensorboard") if flag in rest}
     rest = [a for a in rest if a not in flags]
-    run, unknown = parse_run(*names, rest, "holdfast train ALGO ENV")
+    run, unknown = parse_run(names[0], names[1], rest, "holdfast train ALGO ENV")
     if unknown:
         from holdfast.options import options
 
