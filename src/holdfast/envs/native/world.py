@@ -60,10 +60,10 @@ def add_objects(spec: Any, level: Level, visual: bool) -> None:
 
 def add_weld(spec: Any, target: str, body: str) -> None:
     """The gremlin follows its target; the relative pose is rewritten at each reset."""
-    weld = spec.add_equality(type=mujoco.mjtEq.mjEQ_WELD, objtype=parts.OBJECTS.mjOBJ_BODY)
-    weld.name1, weld.name2 = target, body
+    pose = (0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0, TORQUE_SCALE)
+    bodies = parts.OBJECTS.mjOBJ_BODY
+    weld = parts.equality(spec, mujoco.mjtEq.mjEQ_WELD, bodies, (target, body), pose)
     weld.solref = [0.02, 1.5]
-    weld.data = [0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0, TORQUE_SCALE]
 
 
 def add_look(spec: Any, level: Level) -> None:
