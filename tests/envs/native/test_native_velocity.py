@@ -19,8 +19,8 @@ SIZES = {
     "Hopper": (11, 3), "Walker2d": (17, 6), "Swimmer": (8, 2),
 }  # fmt: skip
 EXACT = (1e-12, 1e-12)
-# Errors of (qpos, reward) after one step, by engine. Humanoid's PGS solver stops after 50 iterations
-# and amplifies differences between engines; MuJoCo 4 integrates free joints differently.
+# Errors of (qpos, reward) after one step. Humanoid's PGS solver stops after 50 iterations
+# and so amplifies differences between engines; MuJoCo 4 integrates free joints differently.
 TOLERANCE = {
     (3, 3): {"SafetyHumanoidVelocity-v1": (2e-6, 2e-6)},
     (3, 99): {"SafetyHumanoidVelocity-v1": (3e-6, 2e-6), "SafetyAntVelocity-v1": (1e-8, 2e-7)},
