@@ -92,12 +92,12 @@ def test_machines_optima_are_the_lp_optima_and_both_limits_bind():
 
 
 def test_bandit_optima_by_duality_and_attainment():
-    # Weak duality at multiplier 1/2: no policy beats max_a (r - c/2) + b/2; a = x attains it.
-    a = np.linspace(-2, 2, 4001)[:, None]
+    # Weak duality at multiplier 5/8: no policy beats max_a (r - 5/8·c) + 5/8·b; a = 0.8·x attains.
+    a = np.linspace(-1, 1, 4001)[:, None]
     for x in (-1.0, 1.0):
         _, reward, cost, terminated = BANDIT.move(np.full(len(a), x), a, np.zeros(len(a)))
         assert terminated.all()
-        bound = (reward - cost[:, 0] / 2).max() + BANDIT.cost_limits["cost"] / 2
+        bound = (reward - 0.625 * cost[:, 0]).max() + 0.625 * BANDIT.cost_limits["cost"]
         assert bound == pytest.approx(BANDIT.optimal_safe_return, abs=1e-12)
         assert reward.max() == BANDIT.optimal_return
 
@@ -125,7 +125,7 @@ def test_speed_optima_by_duality_and_attainment():
 
 
 OPTIMAL = {
-    "probe/Bandit-v0": lambda obs, rng: obs,
+    "probe/Bandit-v0": lambda obs, rng: 0.8 * obs,
     # straight on with probability 1/2 at the start; else up, right along the top, down
     "probe/Shortcut-v0": lambda obs, rng: np.where(
         obs.argmax(1) == 0,
@@ -141,7 +141,7 @@ OPTIMAL = {
     ),
 }
 GREEDY = {
-    "probe/Bandit-v0": lambda obs, rng: 2 * obs,
+    "probe/Bandit-v0": lambda obs, rng: obs,
     "probe/Shortcut-v0": lambda obs, rng: np.zeros(len(obs), int),
     "probe/Machines-v0": lambda obs, rng: np.ones((len(obs), 2), int),
     "probe/Speed-v0": lambda obs, rng: np.ones_like(obs),
@@ -205,6 +205,20 @@ def test_environment_i_is_seeded_with_seed_plus_i_whatever_the_batch(env_id):
         a = next(actions)
         left, right = batch.step(a), single.step(a[2:])
         assert np.array_equal(left.obs[2], right.obs[0]) and left.reward[2] == right.reward[0]
+
+
+def test_constraints_select_and_order_the_costs():
+    both = ProbeEnv(MACHINES, 3)
+    swapped = ProbeEnv(MACHINES, 3, ("noise", "heat"))
+    one = ProbeEnv(MACHINES, 3, ("noise",))
+    assert swapped.cost_names == ("noise", "heat") and one.cost_names == ("noise",)
+    action = np.array([[1, 0], [0, 1], [1, 1]])
+    cost = both.step(action).cost
+    assert np.array_equal(swapped.step(action).cost, cost[:, ::-1])
+    assert np.array_equal(one.step(action).cost, cost[:, 1:])
+    for wrong in [(), ("cost",), ("heat", "heat")]:
+        with pytest.raises(ValueError, match="choose from heat, noise"):
+            ProbeEnv(MACHINES, 3, wrong)
 
 
 def test_refuses_wrong_shapes():

@@ -52,22 +52,23 @@ def _box(low: float, high: float, size: int) -> gym.spaces.Box:
     return gym.spaces.Box(low, high, (size,), np.float64)
 
 
-# Bandit: context x = ±1, action a in [-2, 2], reward x·a, cost a², one step.
-# By Jensen E[x·a] <= E|a| <= sqrt(E[a²]) <= sqrt(1), attained by a = x. Without limit: a = 2x.
+# Bandit: context x = ±1, action a in [-1, 1], reward x·a, cost a², one step.
+# By Jensen E[x·a] <= E|a| <= sqrt(E[a²]) <= sqrt(0.64), attained by a = 0.8·x; without limit by x.
+# Only a policy without noise is optimal; unit noise around 0 costs 0.52 and is safe.
 
 
 def _bandit_move(x: State, action: NDArray[Any], _: Floats) -> Move:
-    a = np.clip(action[:, 0], -2.0, 2.0)
+    a = np.clip(action[:, 0], -1.0, 1.0)
     return x, x * a, (a * a)[:, None], np.ones(len(x), np.bool_)
 
 
 BANDIT = Probe(
     summary="one step: reward x·a, cost a², context x = ±1",
     observation_space=_box(-1.0, 1.0, 1),
-    action_space=_box(-2.0, 2.0, 1),
-    cost_limits={"cost": 1.0},
-    optimal_safe_return=1.0,
-    optimal_return=2.0,
+    action_space=_box(-1.0, 1.0, 1),
+    cost_limits={"cost": 0.64},
+    optimal_safe_return=0.8,
+    optimal_return=1.0,
     horizon=1,
     start=lambda uniform: np.where(uniform < 0.5, -1.0, 1.0),
     observe=lambda x: x[:, None],
@@ -76,10 +77,10 @@ BANDIT = Probe(
 
 
 # Shortcut: five columns, three rows; from the lower left corner S to the lower right corner G.
-#     . . . . .    Moving right pays 6, moving left -6, every step -1. Hazards H cost 1 for each
-#     . H H H .    step that ends on one. Straight on: 4 steps, return 20, cost 3. Around: 8 steps,
-#     S H H H G    return 16, cost 0. Every other way is worse than a mix of these two, so the best
-# safe return at limit b is 16 + 4·b/3, earned by going straight on with probability b/3.
+#     . . . . .    Moving right pays 8, moving left -8, every step -1. Hazards H cost 1 for each
+#     . H H H .    step that ends on one. Straight on: 4 steps, return 28, cost 3. Around: 8 steps,
+#     S H H H G    return 24, cost 0. Every other way is worse than a mix of these two, so the best
+# safe return at limit b is 24 + 4·b/3, earned by going straight on with probability b/3.
 # A uniform policy loiters on the hazards (cost about 7.5), so a learner must first recover.
 
 _COLUMNS, _ROWS, _GOAL = 5, 3, 4
@@ -92,7 +93,7 @@ def _shortcut_tables() -> tuple[NDArray[np.int64], Floats, Floats]:
     new_column = np.clip(column + (action == 0) - (action == 2), 0, _COLUMNS - 1)
     new_row = np.clip(row + (action == 1) - (action == 3), 0, _ROWS - 1)
     hazard = (new_column > 0) & (new_column < _COLUMNS - 1) & (new_row < _ROWS - 1)
-    reward = 6.0 * (new_column - column) - 1.0
+    reward = 8.0 * (new_column - column) - 1.0
     return new_row * _COLUMNS + new_column, reward, hazard.astype(np.float64)
 
 
@@ -110,8 +111,8 @@ SHORTCUT = Probe(
     observation_space=_box(0.0, 1.0, _COLUMNS * _ROWS),
     action_space=gym.spaces.Discrete(4),
     cost_limits={"cost": 1.5},
-    optimal_safe_return=18.0,
-    optimal_return=20.0,
+    optimal_safe_return=26.0,
+    optimal_return=28.0,
     horizon=20,
     start=lambda uniform: np.zeros(len(uniform), np.int64),
     observe=lambda cell: _ONE_HOT[cell],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run any probe as a batch, with one small generator per environment and exact snapshots."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,27 @@ from holdfast.envs.probe import Probe
 
 
 class ProbeEnv:
-    """N copies of a probe, with exact snapshots."""
+    """N copies of a probe, with exact snapshots; `constraints` selects and orders its costs."""
 
     can_snapshot = True
 
-    def __init__(self, probe: Probe, num_envs: int) -> None:
+    def __init__(
+        self, probe: Probe, num_envs: int, constraints: Sequence[str] | None = None
+    ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs={num_envs} must be at least 1.")
+        names = tuple(probe.cost_limits)
+        chosen = names if constraints is None else tuple(constraints)
+        if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(names):
+            raise ValueError(
+                f"constraints={chosen} do not fit this probe: choose from {', '.join(names)}."
+            )
         self.probe = probe
         self.num_envs = num_envs
         self.observation_space = probe.observation_space
         self.action_space = probe.action_space
-        self.cost_names = tuple(probe.cost_limits)
+        self.cost_names = chosen
+        self._columns = None if chosen == names else [names.index(name) for name in chosen]
         self._action_shape = (num_envs, *(probe.action_space.shape or ()))
         self.reset(0)
 
@@ -42,6 +52,7 @@ class ProbeEnv:
             )
         self._generator, uniform = draw(self._generator)
         self._state, reward, cost, terminated = self.probe.move(self._state, action, uniform)
+        cost = cost if self._columns is None else cost[:, self._columns]
         self._time = self._time + 1
         truncated = (self._time >= self.probe.horizon) & ~terminated
         obs = next_obs = self.probe.observe(self._state)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One entry for all environments: a name or an object goes in, a VecEnv comes out."""
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from holdfast.envs.base import VecEnv
+from holdfast.envs.cost import CostFunction
+from holdfast.envs.gymnasium import GymVecEnv, Vectorise
+from holdfast.envs.opening import EnvSource, resolve
+from holdfast.envs.probe import PROBES
+from holdfast.envs.probe_env import ProbeEnv
+
+
+def make_env(
+    env: EnvSource | VecEnv,
+    num_envs: int,
+    *,
+    constraints: Sequence[str] | None = None,
+    cost: CostFunction | None = None,
+    vectorise: Vectorise = "sync",
+    workers: int = 0,
+) -> VecEnv:
+    """Native task id, probe id, VecEnv (passed through), or anything Gymnasium."""
+    if isinstance(env, VecEnv):
+        _refuse_for_vec_env(env, num_envs, constraints, cost)
+        return env
+    if isinstance(env, str) and env in PROBES:
+        _refuse_cost(env, cost)
+        return ProbeEnv(PROBES[env], num_envs, constraints)
+    if isinstance(env, str) and (native := _native()) is not None and env in native.NATIVE_IDS:
+        _refuse_cost(env, cost)
+        made: Any = native.make(env, num_envs, constraints=constraints, workers=workers)
+        return made
+    source = resolve(env, known_ids)
+    return GymVecEnv(
+        source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise, workers=workers
+    )
+
+
+def known_ids() -> tuple[str, ...]:
+    """The ids of our own environments: native tasks, then probes."""
+    native = _native()
+    return (*(native.NATIVE_IDS if native is not None else ()), *PROBES)
+
+
+def _native() -> ModuleType | None:
+    """The native tasks, imported late: they bring the physics engine along."""
+    name = "holdfast.envs.native"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+
+def _refuse_cost(env_id: str, cost: CostFunction | None) -> None:
+    if cost is not None:
+        raise ValueError(
+            f"cost= cannot replace the cost of Env {env_id!r}, which is part of the task: "
+            "leave it out, or pass a factory of your own environment."
+        )
+
+
+def _refuse_for_vec_env(
+    env: VecEnv, num_envs: int, constraints: Sequence[str] | None, cost: CostFunction | None
+) -> None:
+    if num_envs != env.num_envs:
+        raise ValueError(
+            f"num_envs={num_envs}, but the given VecEnv has {env.num_envs}: pass the same number."
+        )
+    if cost is not None or (constraints is not None and set(constraints) != set(env.cost_names)):
+        raise ValueError(
+            f"the given VecEnv defines its own costs ({', '.join(env.cost_names)}): "
+            "leave constraints= and cost= out."
+        )

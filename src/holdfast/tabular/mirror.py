@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C-NPG flow in closed form: the mirror path, and where it ends.
+
+Constrained natural gradient flow is mirror descent in continuous time, so at every t it stands at
+    d_t = argmax over safe d of  t r·d − D_C(d ‖ d_0),    D_C = D_K + Σ_i β_i D_φ(slack ‖ slack_0)
+which is a convex programme, not an integration. Its dual has one variable ν_i for each constraint:
+the inner problem is an MDP with signal t r − ν·c, regularised towards π_0 (a soft Bellman equation,
+solved by soft policy iteration, which is Newton's method), and the slack answers as
+φ'(y_i) = φ'(y_{i,0}) − ν_i/β_i. The dual's Hessian E_d[A_c A_cᵀ] + diag(1/(β φ'')) is the matrix
+that also appears in the C-NPG step. This shares no code with the integrator it checks.
+
+The flow's limit is the Bregman projection of d_0 onto the optimal face (projection.py).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from holdfast.tabular.barrier import barrier_named
+from holdfast.tabular.cmdp import FiniteCMDP, Floats
+from holdfast.tabular.flow import Geometry, Path
+from holdfast.tabular.newton import Point, minimise
+from holdfast.tabular.occupancy import Evaluation, evaluate, state_value
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """How one constraint enters the dual, as functions of its variable ν."""
+
+    index: int
+    slack: Callable[[Any], Any]
+    """y(ν); 0 for a limit that must hold with equality."""
+    softness: Callable[[Any], Any]
+    """−y'(ν) ≥ 0."""
+    conjugate: Callable[[Any], Any]
+    """Its convex contribution to the dual objective, besides ν·b."""
+
+
+def mirror_path(
+    cmdp: FiniteCMDP, policy: ArrayLike, times: ArrayLike, geometry: Geometry = Geometry()
+) -> Path:
+    """The flow's policies at `times`, each from its own convex programme."""
+    start = evaluate(cmdp, policy)
+    terms = barrier_terms(cmdp, start, geometry, range(cmdp.num_constraints))
+    prior = np.log(start.policy)
+    dual, reached, found = np.zeros(len(terms)), 0.0, start
+    points: list[Evaluation] = []
+    for t in np.asarray(times, dtype=np.float64):
+        for stop in _stops(reached, float(t)):
+            # Far out ν grows in proportion to t, so the last solution predicts the next one.
+            guess = dual * (stop / reached) if reached > 0.0 else dual
+            dual, found = solve_dual(cmdp, stop * cmdp.reward, prior, terms, guess)
+            reached = stop
+        points.append(found)
+    return Path(
+        time=np.asarray(times, dtype=np.float64),
+        policy=np.stack([point.policy for point in points]),
+        reward_return=np.array([point.reward_return for point in points]),
+        cost_return=np.stack([point.cost_return for point in points]),
+        stopped="solved at every requested time",
+    )
+
+
+def _stops(reached: float, goal: float) -> list[float]:
+    """Where to solve on the way to `goal`, at most quadrupling t each time."""
+    if reached == 0.0 or goal <= 4.0 * reached:
+        first = min(goal, 1.0) if reached == 0.0 else goal
+        return [first] if first == goal else [first, *_stops(first, goal)]
+    return [4.0 * reached, *_stops(4.0 * reached, goal)]
+
+
+def soft_response(
+    cmdp: FiniteCMDP, signal: Floats, prior: Floats, start: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """argmax_π ⟨f, d_π⟩ − Σ_s d_π(s) KL(π‖π_0), as (π, v); `prior` is log π_0, −inf forbids.
+
+    Soft policy iteration: evaluate f − log(π/π_0) under π, then π ∝ π_0 exp(f + γ P v).
+    """
+    value = np.zeros(cmdp.num_states) if start is None else start
+    policy = np.exp(prior)
+    for _ in range(500):
+        score = prior + signal + cmdp.gamma * np.asarray(cmdp.kernel @ value).reshape(prior.shape)
+        soft = np.asarray(logsumexp(score, axis=1))
+        policy = np.exp(score - soft[:, None])
+        with np.errstate(invalid="ignore"):
+            regularised = np.where(policy > 0.0, signal - (score - soft[:, None] - prior), 0.0)
+        improved = state_value(cmdp, policy / policy.sum(axis=1, keepdims=True), regularised)
+        change, value = np.max(np.abs(improved - value)), improved
+        if change <= 1e-12 * max(1.0, float(np.max(np.abs(value)))):
+            break  # quadratic convergence: the next change would be rounding
+    return policy / policy.sum(axis=1, keepdims=True), value
+
+
+def barrier_terms(
+    cmdp: FiniteCMDP, start: Evaluation, geometry: Geometry, which: Iterable[int]
+) -> list[Term]:
+    beta, barrier = geometry.weights(cmdp), barrier_named(geometry.barrier)
+    terms: list[Term] = []
+    for i in which:
+        if beta[i] == 0.0:
+            continue
+        y0, weight = start.slack[i], beta[i]
+        if y0 <= 0.0:
+            raise ValueError(
+                f"the start policy has slack {y0:.6g} in constraint {i}; start inside the safe set."
+            )
+        slack = lambda nu, y0=y0, w=weight: barrier.shifted(y0, nu / w)
+        terms.append(
+            Term(
+                index=i,
+                slack=slack,
+                softness=lambda nu, y=slack, w=weight: barrier.softness(y(nu)) / w,
+                conjugate=lambda nu, y0=y0, w=weight: w * barrier.conjugate(y0, nu / w),
+            )
+        )
+    return terms
+
+
+def solve_dual(
+    cmdp: FiniteCMDP, signal: Floats, prior: Floats, terms: list[Term], start: Floats
+) -> tuple[Floats, Evaluation]:
+    """Minimise the convex dual by Newton's method; (ν, the primal policy evaluated)."""
+    which = [term.index for term in terms]
+    limit = cmdp.cost_limit[which]
+    at_start = evaluate(cmdp, np.exp(prior) / np.exp(prior).sum(axis=1, keepdims=True))
+
+    def dual(nu: Floats) -> Point[Evaluation]:
+        each = lambda name: np.array([getattr(t, name)(n) for t, n in zip(terms, nu, strict=True)])
+        with np.errstate(all="ignore"):
+            extra = float(np.sum(each("conjugate")))
+        if not np.isfinite(extra):
+            return Point(np.inf, limit, np.diag(limit), at_start)
+        priced = signal - np.einsum("k,ksa->sa", nu, cmdp.cost[which])
+        policy, value = soft_response(cmdp, priced, prior)
+        found = evaluate(cmdp, policy)
+        adv = found.adv_c[which].reshape(len(terms), cmdp.reward.size)
+        return Point(
+            (1.0 - cmdp.gamma) * float(cmdp.initial @ value) + float(nu @ limit) + extra,
+            limit - found.cost_return[which] - each("slack"),
+            (adv * found.occupancy.reshape(-1)) @ adv.T + np.diag(each("softness")),
+            found,
+        )
+
+    nu, point = minimise(dual, start)
+    return nu, point.primal
