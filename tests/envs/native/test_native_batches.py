@@ -14,7 +14,8 @@ import pytest
 
 from holdfast.envs import native
 from holdfast.envs.base import VecEnv
-from holdfast.envs.native import Pilot
+from holdfast.envs.native import Pilot, constraints
+from holdfast.envs.native.lockstep import LockstepEnv
 
 FAMILIES = (
     "SafetyHalfCheetahVelocity-v1", "SafetyHumanoidVelocity-v1", "SafetyPointGoal2-v0",
@@ -22,7 +23,7 @@ FAMILIES = (
 )  # fmt: skip
 
 
-def pilot_of(env: native.catalogue.LockstepEnv, seed: int = 0) -> Pilot:
+def pilot_of(env: LockstepEnv, seed: int = 0) -> Pilot:
     rng = np.random.default_rng(seed)
     size, actions = env.observation_space.shape[0], env.action_space.shape[0]
     sizes = (size, 64, 64, actions)
@@ -188,7 +189,7 @@ def test_constraints_by_name() -> None:
     costs = np.zeros((3, 4))
     costs[1, 3], costs[2, 1] = 1, np.nan
     costs[1, 0] = 1
-    selected = native.constraints.select(costs, env._columns)  # pyright: ignore
+    selected = constraints.select(costs, env._columns)  # pyright: ignore
     np.testing.assert_array_equal(selected, [[0, 0, 0], [0, 1, 1], [0, 0, 0]])
     with pytest.raises(ValueError, match="did you mean 'hazards'"):
         native.make("SafetyPointGoal1-v0", 1, constraints=("hazard",))
@@ -235,3 +236,19 @@ def running(pid: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
+
+
+def test_ids_and_policies_load_no_simulator() -> None:
+    code = (
+        "import sys; from holdfast.envs.native import NATIVE_IDS, Pilot; "
+        "assert len(NATIVE_IDS) == 77; print([m for m in ('mujoco', 'jax') if m in sys.modules])"
+    )
+    source = str(Path(native.__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": source},
+    )
+    assert done.stdout.strip() == "[]"

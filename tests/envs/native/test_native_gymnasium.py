@@ -12,6 +12,8 @@ from gymnasium.utils.env_checker import check_env
 from holdfast.envs import native
 from holdfast.envs.native import graphics
 from holdfast.envs.native.single import SafetyEnv, SixTuple
+from holdfast.envs.native.tasks import NAVIGATION_TASKS
+from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.registry import TIME_LIMITS, register_native
 
 register_native()
@@ -22,7 +24,7 @@ SOME = (
 
 
 def test_the_registry_lists_exactly_the_native_ids() -> None:
-    assert set(TIME_LIMITS) == set(native.NATIVE_IDS)
+    assert set(TIME_LIMITS) == set(native.NATIVE_IDS) == {*VELOCITY_TASKS, *NAVIGATION_TASKS}
     assert len(native.NATIVE_IDS) == 12 + 5 * 13
     for env_id in SOME:
         assert native.describe(env_id).time_limit == TIME_LIMITS[env_id]
@@ -139,6 +141,7 @@ def test_descriptions() -> None:
     assert text.constraints == ("cost", "hazards", "buttons", "gremlins")
     assert text.objects == (("buttons", 4), ("goal", 1), ("hazards", 4), ("gremlins", 4))
     assert text.seconds_per_step == pytest.approx(0.04)
+    assert "4 gremlins" in str(text)
     assert native.describe("SafetyHopperVelocity-v0").threshold == 0.37315
     assert native.describe("SafetyRacecarCircle2-v0").threshold == 1.125
     assert native.describe("SafetyRacecarGoal2-v0").action_high[0] == 20.0

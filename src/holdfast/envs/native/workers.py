@@ -36,7 +36,7 @@ def start(env_id: str, num_envs: int, constraints: tuple[str, ...]) -> Process:
     path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
     single = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.envs.native.worker"],
+        [sys.executable, "-P", "-m", "holdfast.envs.native.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
