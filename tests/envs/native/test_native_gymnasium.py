@@ -14,9 +14,8 @@ from holdfast.envs.native import graphics
 from holdfast.envs.native.single import SafetyEnv, SixTuple
 from holdfast.envs.native.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
-from holdfast.envs.registry import TIME_LIMITS, register_native
+from holdfast.envs.registry import TIME_LIMITS
 
-register_native()
 SOME = (
     "SafetyHopperVelocity-v1", "SafetyPointGoal2-v0", "SafetyCarButton1-v0",
     "SafetyRacecarCircle1-v0", "SafetyAntPush1-v0", "SafetyDoggoRun0-v0",

@@ -44,7 +44,10 @@ class Description:
     def __str__(self) -> str:
         bounds = sorted(set(zip(self.action_low, self.action_high, strict=True)))
         spans = ", ".join(f"[{low:g}, {high:g}]" for low, high in bounds)
-        world = ", ".join(f"{number} {name}" for name, number in self.objects)
+        one = lambda name: name.removesuffix("s").replace("_", " ")
+        world = ", ".join(
+            f"{number} {name if number > 1 else one(name)}" for name, number in self.objects
+        )
         lines = [
             f"{self.env_id}: {self.aim}",
             f"observations  {self.observation_size} numbers",
