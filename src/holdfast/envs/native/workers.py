@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import holdfast
 from holdfast.envs.base import Snapshot, Step
 from holdfast.envs.native.epoch import Epoch, Watch, check_noise
 from holdfast.envs.native.lockstep import LockstepEnv, check_action
@@ -32,7 +31,7 @@ GRACE = 2.0
 
 def start(env_id: str, num_envs: int, constraints: tuple[str, ...]) -> Process:
     """One worker, which imports the same package and keeps to one thread."""
-    source = str(Path(holdfast.__file__).parents[1])
+    source = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
     single = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     process = subprocess.Popen(
