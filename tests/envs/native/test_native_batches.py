@@ -201,6 +201,32 @@ def test_constraints_by_name() -> None:
         native.make("SafetyAntVelocity-v1", 1, constraints=("cost", "cost"))
 
 
+def test_an_interrupted_epoch_closes_the_batch_and_an_error_does_not() -> None:
+    env = native.make("SafetyPointGoal1-v0", 2, workers=2)
+    env.reset(0)
+    saved = env.snapshot()
+    with pytest.raises(ValueError, match="simulator states of shape"):
+        env.restore(saved | {"state": saved["state"][:, 1:]})
+    np.testing.assert_array_equal(env.restore(saved), saved["obs"])
+
+    def stop(steps: int) -> None:
+        raise KeyboardInterrupt
+
+    pilot = pilot_of(native.make("SafetyPointGoal1-v0", 1))
+    with pytest.raises(KeyboardInterrupt):
+        env.collect(pilot, noise_for(env, 200), stop)
+    with pytest.raises(ValueError, match="after close"):
+        env.snapshot()
+
+
+def test_a_lost_worker_is_reported() -> None:
+    env = native.make("SafetyPointGoal1-v0", 2, workers=2)
+    env.reset(0)
+    env._processes[1].kill()  # pyright: ignore
+    with pytest.raises(RuntimeError, match="worker 1 of 2 of SafetyPointGoal1-v0 ended"):
+        env.step(np.zeros((2, 2)))
+
+
 SCRIPT = """
 import sys
 from holdfast.envs import native
