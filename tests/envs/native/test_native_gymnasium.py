@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Native tasks as Gymnasium environments: registered, checked, vectorised, drawn."""
 
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -132,6 +136,27 @@ def test_no_backend_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphics, "candidates", lambda: ("nothing",))
     with pytest.raises(RuntimeError, match=r"no backend .* apt-get install libegl1"):
         graphics.context(8, 8)
+
+
+def test_no_display_is_one_sentence() -> None:
+    """In a process of its own, since a window system remembers its first failure."""
+    code = (
+        "import gymnasium, holdfast; "
+        "gymnasium.make('holdfast/SafetyPointGoal1-v0', render_mode='human').reset()"
+    )
+    hidden = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    source = str(Path(native.__file__).parents[3])
+    if sys.platform != "linux":
+        pytest.skip("other systems always have a display")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=hidden | {"PYTHONPATH": source},
+    )
+    assert done.returncode == 1
+    assert "render_mode='human' needs a display" in done.stderr.splitlines()[-1]
 
 
 def test_descriptions() -> None:
