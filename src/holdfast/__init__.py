@@ -3,6 +3,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.envs.registry import register_native
+
 if TYPE_CHECKING:
     from holdfast.agent import Agent
     from holdfast.algorithms import ALGORITHMS, CTRPO, TRPO
@@ -44,6 +46,9 @@ _HOMES = {
     "make_env": "holdfast.envs.make",
     "make_run": "holdfast.run",
 }
+
+
+register_native()
 
 
 def __getattr__(name: str) -> Any:
