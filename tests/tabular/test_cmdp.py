@@ -49,11 +49,12 @@ def test_arrays_are_read_only_copies() -> None:
         cmdp.reward[0, 0] = 5.0
 
 
-def test_dense_and_sparse_kernels_agree(rng: np.random.Generator) -> None:
-    dense = random_cmdp(rng, 12, 4, 2)
+@pytest.mark.parametrize("states", [12, 70])
+def test_dense_and_sparse_kernels_agree(rng: np.random.Generator, states: int) -> None:
+    dense = random_cmdp(rng, states, 4, 2)
     thin = dense.as_sparse()
     assert thin.is_sparse and not thin.as_dense().is_sparse
-    policy = rng.dirichlet(np.ones(4), size=12)
+    policy = rng.dirichlet(np.ones(4), size=states)
     first, second = evaluate(dense, policy), evaluate(thin, policy)
     np.testing.assert_allclose(first.occupancy, second.occupancy, atol=1e-14)
     np.testing.assert_allclose(first.adv_c, second.adv_c, atol=1e-12)

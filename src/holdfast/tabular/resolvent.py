@@ -18,6 +18,9 @@ from scipy.sparse import linalg as sparse_linalg
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 
+INVERT_UP_TO = 64
+"""States up to which a dense system is inverted: at condition numbers near (1+γ)/(1−γ) that loses
+no digits, and for tiny systems the threaded triangular solves of LAPACK cost ten times as much."""
 FACTOR_UP_TO = 2_000
 """States up to which a sparse kernel is factored rather than iterated on."""
 TOLERANCE = 1e-13
@@ -59,6 +62,9 @@ def policy_kernel(cmdp: FiniteCMDP, policy: Floats) -> Any:
 
 def _dense(cmdp: FiniteCMDP, policy: Floats) -> Resolvent:
     system = np.eye(cmdp.num_states) - cmdp.gamma * policy_kernel(cmdp, policy)
+    if cmdp.num_states <= INVERT_UP_TO:
+        inverse = np.linalg.inv(system)
+        return Resolvent(lambda f: inverse @ f, lambda f: inverse.T @ f)
     factors = linalg.lu_factor(system)
     return Resolvent(
         lambda f: linalg.lu_solve(factors, f),
