@@ -65,7 +65,9 @@ def strong_duality(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -
 def mirror_identity(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
     times = [1.0, 5.0]
     path = flow(cmdp, policy, times, Geometry(0.5, "log"), tolerance=1e-9)
-    return float(np.abs(path.policy - mirror_path(cmdp, policy, times, Geometry(0.5, "log")).policy).max())
+    return float(
+        np.abs(path.policy - mirror_path(cmdp, policy, times, Geometry(0.5, "log")).policy).max()
+    )
 
 
 def invariance(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of the exact side: solve, verify, figures, playground. Plain functions, typed arguments."""
+"""Commands of the exact side: solve, verify, figures, playground."""
 
 import json as json_format
 from pathlib import Path
@@ -146,7 +146,9 @@ def verify(random: int = 20, seed: int = 0) -> None:
     claims = check_claims(random, seed)
     for claim in claims:
         verdict = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
-        table.add_row(claim.text, claim.where, f"{claim.worst:.1e}", f"{claim.allowed:.0e}", verdict)
+        table.add_row(
+            claim.text, claim.where, f"{claim.worst:.1e}", f"{claim.allowed:.0e}", verdict
+        )
     Console().print(table)
     if not all(claim.holds for claim in claims):
         raise SystemExit(1)
@@ -164,7 +166,7 @@ def figures(
         name: all, policy-square, trust-regions, divergence, polytope, paths or animation.
         out: Folder to write to.
         formats: Any of png, svg, pdf.
-        parity: Follow the published recipe of the trajectories, overshoot and log-d Gramian included.
+        parity: Trajectories by the published recipe, overshoot and log-d Gramian included.
     """
     from holdfast.tabular.figures import figures as draw
 

@@ -53,7 +53,7 @@ def from_gymnasium(
     gamma: float = 0.95,
     restart: bool = False,
 ) -> FiniteCMDP:
-    """The exact CMDP of an environment with a transition table; `cost` None takes the natural one."""
+    """The exact CMDP of an environment with a transition table; without `cost`, its natural one."""
     made = gym.make(env) if isinstance(env, str) else env
     table: Any = getattr(made.unwrapped, "P", None)
     if table is None:
@@ -101,7 +101,7 @@ def _natural_cost(env: gym.Env[Any, Any]) -> Cost:
     )
 
 
-class CMDPEnv(gym.Env[int, int]):
+class CMDPEnv(gym.Env[Any, Any]):
     """A FiniteCMDP as a Gymnasium environment that never terminates; add a TimeLimit as needed."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own signature)

@@ -144,7 +144,7 @@ class _Inner:
         return self.within_limits(mu)
 
     def within_limits(self, mu: float) -> Floats:
-        """Hard limits by an active set: price what is violated, release what would be subsidised."""
+        """Hard limits by an active set: price what is violated, free what would be subsidised."""
         active = np.zeros(len(self.kept), bool)
         kappa = np.zeros(len(self.kept))
         for _ in range(4 * len(self.kept) + 1):

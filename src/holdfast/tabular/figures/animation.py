@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The animated figure: C-TRPO walks through the policy square and its trust region bends with it."""
+"""The animated figure: C-TRPO walks through the policy square, its trust region bends with it."""
 
 from pathlib import Path
 from typing import Any

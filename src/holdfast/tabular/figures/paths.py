@@ -20,8 +20,8 @@ from holdfast.tabular.trust import Method, update
 RADIUS, STEPS = 0.002, 70
 RUNS: tuple[tuple[str, Method, Geometry, str], ...] = (
     ("CPO", "cpo", Geometry(), ORANGE),
-    (r"C-TRPO, entropy, $\beta=1$", "ctrpo", Geometry(1.0), GREEN),
-    (r"C-TRPO, log, $\beta=0.1$", "ctrpo", Geometry(0.1, "log"), BLUE),
+    ("C-TRPO, entropy, β = 1", "ctrpo", Geometry(1.0), GREEN),
+    ("C-TRPO, log, β = 0.1", "ctrpo", Geometry(0.1, "log"), BLUE),
 )
 
 

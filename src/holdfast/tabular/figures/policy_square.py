@@ -67,7 +67,7 @@ def draw(parity: bool = False) -> Drawing:
     figure = canvas(7.2, 2.75)
     panels: Any = figure.subplots(1, 3, sharey=True)
     rows: list[tuple[Any, ...]] = []
-    image = None
+    image: Any = None
     for axes, beta in zip(panels, BETAS, strict=True):
         image = draw_background(axes, cmdp)
         for number, start in enumerate(starts(cmdp)):

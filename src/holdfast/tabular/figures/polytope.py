@@ -36,13 +36,17 @@ def draw() -> Drawing:
     _patch(axes, safe, GREEN, 0.55)
     cut = safe[np.isclose(safe @ cmdp.cost[0].reshape(-1), cmdp.cost_limit[0])] @ CORNERS
     axes.plot(*cut.T, color=INK, lw=1.8, zorder=5)
-    axes.text(*(cut.mean(axis=0) + [0.10, 0.0, 0.07]), r"$c\cdot d=b$", fontsize=8)
-    rows = [("vertex", *p, *map(float, d)) for p, d in zip(ORDER, vertices, strict=True)]
+    end = cut[np.argmin(cut[:, 0] - cut[:, 2])] if len(cut) else CORNERS.mean(axis=0)
+    axes.text(*end, r"$c\cdot d=b$  ", fontsize=8, ha="right", va="top")
+    rows: list[tuple[Any, ...]] = [
+        ("vertex", *p, *map(float, d)) for p, d in zip(ORDER, vertices, strict=True)
+    ]
     for label, limit, colour in (("free optimum", np.inf, RED), ("safe optimum", 0.2, INK)):
         best = optimum(toy(limit))
         point = best.occupancy.reshape(-1) @ CORNERS
         axes.plot(*point[:, None], "*", color=colour, ms=11, mec="white", mew=0.6, zorder=8)
-        axes.text(*(point + [0.04, 0.0, -0.07]), label, fontsize=8, color=colour, zorder=9)
+        side = "right" if colour == INK else "left"
+        axes.text(*point, f"  {label}   ", fontsize=8, color=colour, ha=side, va="top", zorder=9)
         rows.append(
             (label, *map(float, best.policy[:, 0]), *map(float, best.occupancy.reshape(-1)))
         )
@@ -94,5 +98,6 @@ def _reward_arrow(axes: Any, cmdp: FiniteCMDP, vertices: Floats) -> None:
     within = basis @ (basis.T @ cmdp.reward.reshape(-1))
     step = 0.28 * (within / np.linalg.norm(within)) @ CORNERS
     start = centre @ CORNERS
-    axes.quiver(*start, *step, color=RED, lw=1.5, arrow_length_ratio=0.25, zorder=7)
-    axes.text(*(start + 1.15 * step), r"$r$", color=RED, fontsize=9, zorder=7)
+    axes.plot(*np.stack([start, start + step]).T, color=RED, lw=1.6, zorder=7)
+    axes.plot(*(start + step)[:, None], "v", color=RED, ms=5, zorder=7)
+    axes.text(*(start + 1.15 * step), r"  $r$", color=RED, fontsize=9, va="top", zorder=7)
