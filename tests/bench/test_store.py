@@ -18,8 +18,12 @@ HEADER = "epoch,env_steps,ep_return,ep_cost,ep_length,cost_regret,kl"
 
 def write_run(folder: Path, algorithm: dict[str, Any], seed: int = 0, **run: Any) -> Path:
     folder.mkdir(parents=True)
-    config = {"env": "SafetyAntVelocity-v1", "seed": seed, "cost_limit": 25.0, "total_steps": 3000}
-    record = {"run": config | {"algorithm": algorithm} | run, "versions": {}, "preset": "holdfast"}
+    settings = dict(algorithm)
+    config = {"env": "SafetyAntVelocity-v1", "name": settings.pop("name"), "algorithm": settings}
+    config |= {"seed": seed, "cost_limit": 25.0, "steps": 3000} | run
+    record = {"run": config, "versions": {"numpy": "2.0"}, "preset": "holdfast"}
+    limit = config["cost_limit"]
+    record["limits"] = limit if isinstance(limit, dict) else {"cost": limit}
     (folder / "run.json").write_text(json.dumps(record))
     rows = [
         f"{k},{1000 * k},{k * 10.0 + seed},{20.0 + 5 * k},100,{5 * (k - 1)},0.01" for k in (1, 2, 3)

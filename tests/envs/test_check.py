@@ -143,6 +143,8 @@ FAULTS = {
     "four values": (twin(step=four_values), "error", "step()"),
     "exception": (twin(step=breaks), "error", "step()"),
     "vector reward": (twin(reward=lambda self: np.ones(2)), "error", "reward type"),
+    "text as reward": (twin(reward=lambda self: "good"), "error", "reward type"),
+    "no info": (twin(info=lambda self: None), "error", "info type"),
     "flag as int": (twin(end=lambda self: (0, self.t >= 30)), "warning", "flag type"),
     "writes into the action": (twin(step=writes_action), "warning", "action changed"),
     "close": (twin(close=bad_close), "warning", "close"),
@@ -230,6 +232,16 @@ def test_safety_gymnasium_counts_simultaneous_costs_once():
     info = lambda self: {"cost_a": float(self.x > 0), "cost_b": float(self.x > 1),
                          "cost_sum": float(self.x > 0)}  # fmt: skip
     assert check_env(twin(info=info)) == []
+
+
+def test_a_reused_observation_buffer_is_no_fault():
+    def reuse(self):
+        self.buffer = getattr(self, "buffer", np.zeros(2, np.float32))
+        self.buffer[:] = self.x, self.v
+        return self.buffer
+
+    moved = lambda obs, action, new: abs(new[0] - obs[0])
+    assert check_env(twin(see=reuse), cost=moved) == []
 
 
 def test_opening_and_shipping():

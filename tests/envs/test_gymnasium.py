@@ -220,6 +220,36 @@ def test_refuses_missing_or_mismatched_costs(source, options, message):
         GymVecEnv(source, 2, **options)
 
 
+def test_an_error_in_a_cost_function_stays_its_own():
+    with pytest.raises(KeyError, match="speed"):
+        GymVecEnv(Walk, cost=lambda obs, action, new, info: info["speed"])
+
+
+def test_environments_are_closed_when_construction_fails_and_once_in_the_end():
+    made = []
+
+    class Closing(Walk):
+        closed = 0
+
+        def __init__(self):
+            if len(made) == 2:
+                raise OSError("no third")
+            super().__init__()
+            made.append(self)
+
+        def close(self):
+            self.closed += 1
+
+    with pytest.raises(OSError, match="no third"):
+        GymVecEnv(Closing, 3)
+    assert [env.closed for env in made] == [1, 1]
+    made.clear()
+    env = GymVecEnv(Closing, 2)
+    env.close()
+    env.close()
+    assert [env.closed for env in made] == [1, 1]
+
+
 def test_cost_that_vanishes_later_names_the_environment():
     flicker = lambda x: {"cost": 1.0} if abs(x) < 0.7 else {}
     env = GymVecEnv(lambda: Walk(flicker), 3)

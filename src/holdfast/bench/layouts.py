@@ -18,15 +18,14 @@ def read_run(folder: Path) -> RunLog:
     config = flatten(run)
     if "preset" in record:
         config["preset"] = record["preset"]
-    algorithm = run["algorithm"]
-    name = algorithm if isinstance(algorithm, str) else algorithm["name"]
-    config.pop("algorithm.name", None)
-    budget = run.get("total_steps", run.get("steps"))
+    config |= flatten(record.get("versions") or {}, "versions.")
+    config.pop("name", None)
+    budget = run.get("steps")
     return RunLog(
-        algorithm=str(name),
-        task=_task(run["env"]),
+        algorithm=str(run["name"]),
+        task=str(run["env"]),
         seed=int(run.get("seed", 0)),
-        limits=_limits(run.get("cost_limit", config.get("algorithm.cost_limit", PUBLISHED_LIMIT))),
+        limits=_limits(record.get("limits") or run.get("cost_limit", PUBLISHED_LIMIT)),
         columns=read_progress(folder / "progress.csv"),
         config=config,
         done=(folder / "done.json").exists(),
@@ -63,10 +62,6 @@ def read_foreign(folder: Path) -> RunLog:
         source="omnisafe" if omni else "safepo",
         path=str(folder),
     )
-
-
-def _task(env: Any) -> str:
-    return str(env.get("id", env.get("name", env))) if isinstance(env, dict) else str(env)
 
 
 def _limits(limit: Any) -> dict[str, float]:

@@ -51,6 +51,25 @@ def read_progress(file: Path) -> dict[str, Array]:
     return _latest({name: table[:, i] for i, name in enumerate(names)})
 
 
+def tail(file: Path, size: int = 8192) -> dict[str, float]:
+    """The newest whole row, read from the end of the file; empty before the first."""
+    try:
+        with open(file, "rb") as stream:
+            header = stream.readline().decode()
+            start = stream.tell()
+            end = stream.seek(0, 2)
+            stream.seek(max(start, end - size))
+            rows = stream.read().decode(errors="replace")
+    except FileNotFoundError:
+        return {}
+    whole = rows[: rows.rfind("\n") + 1].splitlines()
+    names = header.strip().split(",")
+    if not whole or whole[-1].count(",") != len(names) - 1:
+        return {}
+    fields = zip(names, whole[-1].split(","), strict=True)
+    return {name: _number(field, file) for name, field in fields}
+
+
 def _patiently(body: str, width: int, file: Path) -> Array:
     rows = [line.split(",") for line in body.splitlines() if line.strip()]
     for number, row in enumerate(rows, start=2):

@@ -24,7 +24,8 @@ __all__ = ["RunLog", "labelled", "load"]
 # Settings that say how long, where or how loudly a run went, not what was run.
 UNNAMED = frozenset(
     "seed env task epochs steps total_steps env_steps threads device folder path log_dir out "
-    "save_every evaluate_every sinks wandb write_terminal use_eval experiment variant".split()
+    "save_every keep workers vectorise evaluate_every sinks wandb write_terminal use_eval "
+    "experiment variant".split()
 )
 
 
@@ -40,6 +41,7 @@ def load(
     for path in map(Path, paths):
         if not path.exists():
             raise ValueError(f"'{path}' does not exist: pass run folders, their parents or tables.")
+        skipped.extend(_not_started(path))
         for found in _discover(path):
             try:
                 runs.extend(_read(found, cost_limit))
@@ -80,7 +82,9 @@ def _varying(runs: Sequence[RunLog]) -> list[str]:
 
 
 def _names_a_setting(key: str) -> bool:
-    return key.rsplit(".", 1)[-1] not in UNNAMED and not key.startswith("logger_cfgs.")
+    return key.rsplit(".", 1)[-1] not in UNNAMED and not key.startswith(
+        ("logger_cfgs.", "versions.")
+    )
 
 
 def _short(value: Setting) -> str:
@@ -115,6 +119,15 @@ def _discover(path: Path) -> Iterator[Path]:
                 yield from _discover(child)
             elif child.suffix == ".parquet":
                 yield child
+
+
+def _not_started(path: Path) -> list[str]:
+    """Cells of a suite that has been begun here, of which nothing is on disk yet."""
+    file = path / "suite.json"
+    if not file.is_file():
+        return []
+    names: list[str] = json.loads(file.read_text())["cells"]
+    return [f"{name}: not started" for name in names if not (path / name / "run.json").exists()]
 
 
 def _read(path: Path, cost_limit: float) -> list[RunLog]:

@@ -17,7 +17,6 @@ How safe a *single* policy is, judged from episodes, is the subject of `holdfast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -217,14 +216,12 @@ def _blocks(sizes: Sequence[int], resamples: int, seed: int) -> list[NDArray[np.
     if resamples < 1:
         raise ValueError(f"resamples={resamples} must be at least 1; 10000 is a good number.")
     offsets = np.cumsum([0, *sizes[:-1]])
-    if sum(size * math.log(size) for size in sizes) < math.log(resamples):
-        spans = zip(offsets, sizes, strict=True)
-        each = [product(range(start, start + n), repeat=n) for start, n in spans]
-        rows = [sum(parts, ()) for parts in product(*each)]
-        return [np.array(rows, np.intp)]
-    rng = np.random.default_rng(seed)
-    total, block = sum(sizes), max(1, CHUNK // sum(sizes))
+    total = sum(sizes)
     width, start = np.repeat(sizes, sizes), np.repeat(offsets, sizes)
+    if total <= 32 and float(np.log(width).sum()) < math.log(resamples):
+        return [start + np.indices(tuple(width)).reshape(total, -1).T]
+    rng = np.random.default_rng(seed)
+    block = max(1, CHUNK // total)
     counts = [min(block, resamples - done) for done in range(0, resamples, block)]
     return [start + (rng.random((count, total)) * width).astype(np.intp) for count in counts]
 

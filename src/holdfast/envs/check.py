@@ -7,6 +7,7 @@ fresh one) and applies rules to what it saw. An empty list means ready to train.
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -57,10 +58,21 @@ def check_env(
             found = _check_batch(batch, seed)
             batch.close()
         else:
-            source = resolve(env, known_ids())
-            found = list(_check_single(source, constraints, cost, seed, max_steps))
+            plan = _Plan(resolve(env, known_ids), constraints, cost, seed, max_steps)
+            found = list(_check_single(plan))
     found = dict.fromkeys(found)  # each once, in order
     return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The arguments of `check_env`."""
+
+    source: EnvSource
+    constraints: Sequence[str] | None
+    cost: CostFunction | None
+    seed: int
+    max_steps: int
 
 
 def _check_batch(env: VecEnv, seed: int) -> list[Finding]:
@@ -73,15 +85,9 @@ def _check_batch(env: VecEnv, seed: int) -> list[Finding]:
     return found
 
 
-def _check_single(
-    source: EnvSource,
-    constraints: Sequence[str] | None,
-    cost: CostFunction | None,
-    seed: int,
-    max_steps: int,
-) -> Iterator[Finding]:
+def _check_single(plan: _Plan) -> Iterator[Finding]:
     try:
-        env = open_env(source)
+        env = open_env(plan.source)
     except Exception as error:
         yield _failure("opening", error, "make one by hand to see more.")
         return
@@ -89,11 +95,11 @@ def _check_single(
         actions, broken = _spaces(env)
         yield from broken
         if actions is not None:
-            yield from _dynamics(source, env, actions, constraints, cost, seed, max_steps)
+            yield from _dynamics(plan, env, actions)
     finally:
-        if not is_instance(source):
+        if not is_instance(plan.source):
             yield from _close(env)
-    yield from _sendable(source)
+    yield from _sendable(plan.source)
 
 
 def _spaces(env: Any) -> tuple[ActionSpace | None, list[Finding]]:
@@ -117,43 +123,34 @@ def _spaces(env: Any) -> tuple[ActionSpace | None, list[Finding]]:
     return actions if runnable else None, found
 
 
-def _dynamics(
-    source: EnvSource,
-    env: Any,
-    actions: ActionSpace,
-    constraints: Sequence[str] | None,
-    cost: CostFunction | None,
-    seed: int,
-    max_steps: int,
-) -> Iterator[Finding]:
+def _dynamics(plan: _Plan, env: Any, actions: ActionSpace) -> Iterator[Finding]:
     size = flat_observation_space(env.observation_space, "").shape[0]
-    detail = min(1000 if size <= 10_000 else 50, max_steps)  # images are not kept by the thousand
-    seen = record(env, actions, seed, detail, max_steps)
+    detail = min(1000 if size <= 10_000 else 50, plan.max_steps)  # images are large
+    seen = record(env, actions, plan.seed, detail, plan.max_steps)
     if seen.failure is not None:
         yield _failure(f"{seen.failed_in}()", seen.failure, _failure_remedy(seen))
     yield from observation_findings(env.observation_space, seen)
-    yield from type_findings(seen)
-    if seen.steps:
-        yield from _costs(label_of(env), seen, constraints, cost)
+    mistyped = list(type_findings(seen))
+    yield from mistyped
+    readable = not any(finding.severity == "error" for finding in mistyped)
+    if seen.steps and readable:
+        yield from _costs(plan, label_of(env), seen)
         yield from sum_findings(seen)
     spec = getattr(env, "spec", None)
-    yield from episode_findings(seen, max_steps, getattr(spec, "max_episode_steps", None))
+    yield from episode_findings(seen, plan.max_steps, getattr(spec, "max_episode_steps", None))
     if seen.changed_action:
         yield Finding(
             "warning", "action changed", "step() writes into the action it is given.",
             "copy the action first.",
         )  # fmt: skip
-    if seen.failure is None:
-        yield from _determinism(source, env, actions, seed, seen)
+    if seen.failure is None and readable:
+        yield from _determinism(plan, env, actions, seen)
 
 
-def _costs(
-    label: str, seen: Recording, constraints: Sequence[str] | None, function: CostFunction | None
-) -> Iterator[Finding]:
-    rewards = [step.reward for step in seen.steps if np.size(step.reward) == 1]
-    reward = np.array([float(np.asarray(r).item()) for r in rewards])
+def _costs(plan: _Plan, label: str, seen: Recording) -> Iterator[Finding]:
+    reward = np.array([np.asarray(step.reward).item() for step in seen.steps], np.float64)
     try:
-        source = find_cost(label, seen.steps[0], constraints, function)
+        source = find_cost(label, seen.steps[0], plan.constraints, plan.cost)
         cost = _read(source, seen)
     except Exception as error:
         yield _split("cost", error)
@@ -167,14 +164,12 @@ def _read(source: CostSource, seen: Recording) -> NDArray[np.float64]:
     return np.array([np.reshape(read_cost(source, step), -1) for step in seen.steps], np.float64)
 
 
-def _determinism(
-    source: EnvSource, env: Any, actions: ActionSpace, seed: int, seen: Recording
-) -> Iterator[Finding]:
+def _determinism(plan: _Plan, env: Any, actions: ActionSpace, seen: Recording) -> Iterator[Finding]:
     """The same seed and actions again: in another environment, then in this one."""
     detail = len(seen.steps)
-    if not is_instance(source):
-        other = open_env(source)
-        fresh = record(other, actions, seed, detail, detail)
+    if not is_instance(plan.source):
+        other = open_env(plan.source)
+        fresh = record(other, actions, plan.seed, detail, detail)
         yield from _close(other)
         if not same(seen, fresh):
             yield Finding(
@@ -183,7 +178,7 @@ def _determinism(
                 "draw all random numbers from self.np_random, which super().reset(seed=seed) sets.",
             )  # fmt: skip
             return
-    if not same(seen, record(env, actions, seed, detail, detail)):
+    if not same(seen, record(env, actions, plan.seed, detail, detail)):
         yield Finding(
             "error", "reset",
             "reset(seed=...) did not bring the environment back: the same actions led elsewhere.",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of `check_env` about rewards, costs and the ends of episodes."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,6 +20,11 @@ def type_findings(seen: Recording) -> Iterator[Finding]:
             found["reward"] = Finding(
                 "error", "reward type", f"step {i + 1} returned the reward {step.reward!r}.",
                 "return one number.",
+            )  # fmt: skip
+        if not isinstance(cast("Any", step.info), Mapping):
+            found["info"] = Finding(
+                "error", "info type", f"step {i + 1} returned the info {step.info!r}.",
+                "return a dictionary.",
             )  # fmt: skip
         for name in ("terminated", "truncated"):
             if not isinstance(getattr(step, name), bool | np.bool_):
@@ -133,9 +138,8 @@ def _total(step: Transition) -> float | None:
 
 
 def _number(value: Any) -> bool:
-    return (
-        value is not None and np.size(value) == 1 and np.isfinite(float(np.asarray(value).item()))
-    )
+    array = np.asarray(value)
+    return array.size == 1 and array.dtype.kind in "fiub" and bool(np.isfinite(array).all())
 
 
 def _first(mask: Bools) -> int:

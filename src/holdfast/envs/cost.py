@@ -73,13 +73,13 @@ def find_cost(
 
 def read_cost(source: CostSource, step: Transition) -> Floats | float:
     """The costs of one step, [K] (or a number); NaN and infinity are passed on, never hidden."""
-    try:
-        value = _raw(source, step)
-    except KeyError as missing:
+    missing = next((key for key in source.keys if key not in step.info), None)
+    if missing is not None:
         raise ValueError(
-            f"info[{missing}] is missing from this step: report the cost in every step, "
+            f"info[{missing!r}] is missing from this step: report the cost in every step, "
             "0 where nothing is wrong."
-        ) from None
+        )
+    value = _raw(source, step)
     if isinstance(value, float | int) and len(source.names) == 1:
         return value
     cost = np.asarray(value, np.float64).reshape(-1)

@@ -20,7 +20,7 @@ from holdfast.envs.base import Floats, Snapshot, Step
 from holdfast.envs.cost import CostFunction
 from holdfast.envs.opening import (
     EnvSource,
-    Layout,
+    close_all,
     inspect_env,
     is_instance,
     label_of,
@@ -62,12 +62,19 @@ class GymVecEnv:
         _check(source, num_envs, vectorise, workers)
         source = resolve(source)
         first = open_env(source)
+        opened = [first]
         try:
             layout = inspect_env(first, label_of(first), constraints, cost, clip_actions)
-            self._running = _run(source, first, layout, num_envs, vectorise, workers)
+            if vectorise == "process":
+                close_all(opened)
+                workers = min(workers or os.cpu_count() or 1, num_envs)
+                self._running: Share | Workers = Workers(source, layout, num_envs, workers)
+            else:
+                _open_others(source, opened, num_envs, layout.label)
+                self._running = Share(opened, layout)
         except BaseException:
-            if not is_instance(source) and hasattr(first, "close"):
-                first.close()
+            if not is_instance(source):
+                close_all(opened)
             raise
         self.num_envs = num_envs
         self.observation_space = layout.observation_space
@@ -104,21 +111,15 @@ class GymVecEnv:
         self._running.close()
 
 
-def _run(
-    source: EnvSource, first: Any, layout: Layout, num_envs: int, vectorise: str, workers: int
-) -> Share | Workers:
-    if vectorise == "process":
-        if hasattr(first, "close"):
-            first.close()
-        workers = min(workers or os.cpu_count() or 1, num_envs)
-        return Workers(source, layout, num_envs, workers)
-    envs = [first, *(open_env(source) for _ in range(num_envs - 1))]
-    if len({id(env) for env in envs}) < num_envs:
-        raise ValueError(
-            f"the factory of Env {layout.label} returned the same environment twice: "
-            "make a new one in each call."
-        )
-    return Share(envs, layout)
+def _open_others(source: EnvSource, opened: list[Any], num_envs: int, label: str) -> None:
+    while len(opened) < num_envs:
+        env = open_env(source)
+        if any(env is other for other in opened):
+            raise ValueError(
+                f"the factory of Env {label} returned the same environment twice: "
+                "make a new one in each call."
+            )
+        opened.append(env)
 
 
 def _check(source: EnvSource, num_envs: int, vectorise: str, workers: int) -> None:

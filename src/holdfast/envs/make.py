@@ -28,15 +28,14 @@ def make_env(
     if isinstance(env, VecEnv):
         _refuse_for_vec_env(env, num_envs, constraints, cost)
         return env
-    native = _native()
-    if native is not None and isinstance(env, str) and env in native.NATIVE_IDS:
-        _refuse_cost(env, cost)
-        made: Any = native.make(env, num_envs, constraints=constraints, workers=workers)
-        return made
     if isinstance(env, str) and env in PROBES:
         _refuse_cost(env, cost)
         return ProbeEnv(PROBES[env], num_envs, constraints)
-    source = resolve(env, known_ids())
+    if isinstance(env, str) and (native := _native()) is not None and env in native.NATIVE_IDS:
+        _refuse_cost(env, cost)
+        made: Any = native.make(env, num_envs, constraints=constraints, workers=workers)
+        return made
+    source = resolve(env, known_ids)
     return GymVecEnv(
         source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise, workers=workers
     )

@@ -50,8 +50,11 @@ def label_of(source: EnvSource) -> str:
     return repr(name or type(getattr(source, "unwrapped", source)).__name__)
 
 
-def resolve(source: EnvSource, known: tuple[str, ...] = ()) -> EnvSource:
-    """Turn an id into its spec (which reaches other processes whole); suggest for unknown ids."""
+def resolve(source: EnvSource, known: Callable[[], tuple[str, ...]] = tuple) -> EnvSource:
+    """Turn an id into its spec (which reaches other processes whole).
+
+    For unknown ids the nearest is suggested, among Gymnasium's and those that `known` returns.
+    """
     if not isinstance(source, str):
         if not (isinstance(source, EnvSpec) or callable(source) or is_instance(source)):
             raise ValueError(
@@ -62,7 +65,7 @@ def resolve(source: EnvSource, known: tuple[str, ...] = ()) -> EnvSource:
     try:
         return gym.spec(source)
     except (gym.error.Error, ModuleNotFoundError) as error:
-        close = get_close_matches(source, [*known, *gym.registry], 1, cutoff=0.5)
+        close = get_close_matches(source, [*known(), *gym.registry], 1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(
             f"unknown env {source!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
@@ -88,6 +91,14 @@ def open_env(source: EnvSource) -> Any:
             f"factory {label_of(source)} returned {env!r}: it must return an environment."
         )
     return env
+
+
+def close_all(envs: list[Any]) -> None:
+    """Close and forget them."""
+    while envs:
+        env = envs.pop()
+        if hasattr(env, "close"):
+            env.close()
 
 
 def reset_env(env: Any, seed: int | None = None) -> Any:

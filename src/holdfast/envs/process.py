@@ -112,7 +112,7 @@ class Workers:
 
 def _start(first: int, count: int) -> _Worker:
     process = subprocess.Popen(
-        [sys.executable, "-c", _BOOT, json.dumps(sys.path)],
+        [sys.executable, "-c", _BOOT, json.dumps([str(path) for path in sys.path])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # a terminal's Ctrl-C reaches the parent only

@@ -2,6 +2,7 @@
 """What an environment did under fixed random actions: the evidence that `check` judges."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,13 +32,15 @@ class Recording:
     failed_in: str = ""
 
 
-def record(
-    env: Any, actions: ActionSpace, seed: int, detail: int, limit: int, enough: int = 5
-) -> Recording:
-    """Run `enough` episodes or `limit` steps, but no further than `detail` once one has ended."""
+EPISODES = 5
+"""Enough to see ends of all kinds."""
+
+
+def record(env: Any, actions: ActionSpace, seed: int, detail: int, limit: int) -> Recording:
+    """Run a few episodes or `limit` steps, but no further than `detail` once one has ended."""
     seen = Recording()
     try:
-        _run(env, _actions(env.action_space, actions, seed), seed, detail, limit, enough, seen)
+        _run(env, _actions(env.action_space, actions, seed), seed, detail, limit, seen)
     except Exception as error:
         seen.failure = error
     return seen
@@ -54,33 +57,27 @@ def same(a: Recording, b: Recording) -> bool:
 
 
 def _run(
-    env: Any,
-    actions: Iterator[Any],
-    seed: int,
-    detail: int,
-    limit: int,
-    enough: int,
-    out: Recording,
+    env: Any, actions: Iterator[Any], seed: int, detail: int, limit: int, out: Recording
 ) -> None:
     out.failed_in = "reset"
-    obs = reset_env(env, seed)
+    obs = deepcopy(reset_env(env, seed))  # environments may reuse their observation buffer
     out.firsts.append(obs)
     length = 0
-    while out.total < (detail if out.episodes else limit) and len(out.episodes) < enough:
+    while out.total < (detail if out.episodes else limit) and len(out.episodes) < EPISODES:
         out.failed_in = "step"
         action = next(actions)
         given = np.array(action, copy=True)
         step = step_env(env, obs, action)
         out.changed_action |= not np.array_equal(given, action)
-        out.total, length, obs = out.total + 1, length + 1, step.next_obs
+        out.total, length, obs = out.total + 1, length + 1, deepcopy(step.next_obs)
         if out.total <= detail:
-            out.steps.append(step)
+            out.steps.append(step._replace(next_obs=obs))
         if step.terminated or step.truncated:
             out.episodes.append((length, step))
             if len(out.episodes) == 1:
                 out.after_end = _dare(env, obs, next(actions))
             out.failed_in = "reset"
-            obs, length = reset_env(env), 0
+            obs, length = deepcopy(reset_env(env)), 0
             out.firsts.append(obs)
 
 

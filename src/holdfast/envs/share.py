@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import Bools, Floats, Step
 from holdfast.envs.cost import read_cost
-from holdfast.envs.opening import Layout, reset_env, step_env
+from holdfast.envs.opening import Layout, close_all, reset_env, step_env
 from holdfast.envs.spaces import dtype_of, flatten, to_native
 
 
@@ -53,10 +53,7 @@ class Share:
         return Step(obs, next_obs, reward, cost, terminated, truncated)
 
     def close(self) -> None:
-        for env in self._envs:
-            if hasattr(env, "close"):
-                env.close()
-        self._envs = []
+        close_all(self._envs)
 
     def _restart(self, ended: Bools, next_obs: Floats) -> Floats:
         obs = next_obs.copy()

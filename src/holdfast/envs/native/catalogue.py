@@ -3,13 +3,15 @@
 
 import difflib
 
-from holdfast.envs.base import VecEnv
 from holdfast.envs.native.lockstep import LockstepEnv
+from holdfast.envs.native.navigation import NavigationBatch
 from holdfast.envs.native.simulation import Simulation
+from holdfast.envs.native.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.velocity import VelocityBatch
 from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
+from holdfast.envs.native.workers import WorkerEnv
 
-NATIVE_IDS: tuple[str, ...] = tuple(VELOCITY_TASKS)
+NATIVE_IDS: tuple[str, ...] = (*VELOCITY_TASKS, *NAVIGATION_TASKS)
 """All ids, the same as in Safety-Gymnasium."""
 
 
@@ -28,16 +30,31 @@ def simulate(env_id: str, num_envs: int) -> Simulation:
     check_id(env_id)
     if num_envs < 1:
         raise ValueError(f"num_envs={num_envs} must be at least 1.")
-    return VelocityBatch(VELOCITY_TASKS[env_id], num_envs)
+    if env_id in VELOCITY_TASKS:
+        return VelocityBatch(VELOCITY_TASKS[env_id], num_envs)
+    agent, level = NAVIGATION_TASKS[env_id]
+    return NavigationBatch(agent, level, num_envs)
+
+
+def lockstep(env_id: str, num_envs: int, constraints: tuple[str, ...] | None) -> LockstepEnv:
+    """A batch in this process."""
+    names = ("cost",) if constraints is None else tuple(constraints)
+    return LockstepEnv(env_id, simulate(env_id, num_envs), names)
 
 
 def make(
     env_id: str, num_envs: int, *, constraints: tuple[str, ...] | None = None, workers: int = 0
-) -> VecEnv:
+) -> LockstepEnv | WorkerEnv:
     """A batch of `num_envs` environments.
 
     `constraints` names the costs to keep apart, e.g. `("hazards", "vases")`; by default there is
-    one, `cost`, the original's summed 0/1 cost.
+    one, `cost`, the original's summed 0/1 cost. With `workers` the batch is shared among that many
+    processes; 0 keeps it in this one. Results are the same to the last bit.
     """
-    names = ("cost",) if constraints is None else tuple(constraints)
-    return LockstepEnv(env_id, simulate(env_id, num_envs), names)
+    if workers < 0:
+        raise ValueError(f"workers={workers} must not be negative; 0 keeps all in this process.")
+    if num_envs < 1:
+        raise ValueError(f"num_envs={num_envs} must be at least 1.")
+    if workers == 0:
+        return lockstep(env_id, num_envs, constraints)
+    return WorkerEnv(lockstep(env_id, 1, constraints), num_envs, workers)

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import Snapshot, Step
 from holdfast.envs.native import constraints
+from holdfast.envs.native.epoch import Epoch, Watch, check_noise, fly
+from holdfast.envs.native.pilot import Float32, Pilot
 from holdfast.envs.native.simulation import Array, Simulation
+
+ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 
 
 def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> None:
@@ -40,12 +44,12 @@ class LockstepEnv:
         self.env_id, self.simulation, self.cost_names = env_id, simulation, names
         self.num_envs = simulation.num_envs
         self._columns = constraints.resolve(env_id, names, simulation.cost_keys)
-        self.observation_space = gym.spaces.Box(
+        self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64
         )
         dtype = simulation.action_dtype
         low, high = simulation.action_low.astype(dtype), simulation.action_high.astype(dtype)
-        self.action_space = gym.spaces.Box(low, high, dtype=dtype)
+        self.action_space: ActionSpace = gym.spaces.Box(low, high, dtype=dtype)
         self._shape = (self.num_envs, len(simulation.action_low))
         self._steps = np.zeros(self.num_envs, np.int64)
         self._obs: Array | None = None
@@ -82,6 +86,18 @@ class LockstepEnv:
         self._obs, self.costs = obs, outcome.costs
         cost = constraints.select(outcome.costs, self._columns)
         return Step(obs, outcome.obs, outcome.reward, cost, outcome.terminated, truncated)
+
+    @property
+    def observation(self) -> Array:
+        """[N, O] what to act on next."""
+        if self._obs is None:
+            raise ValueError(f"{self.env_id} was used before its first reset; call reset(seed).")
+        return self._obs.copy()
+
+    def collect(self, pilot: Pilot, noise: Float32, watch: Watch | None = None) -> Epoch:
+        """Let the batch act by itself for noise.shape[0] steps; noise [T, N, A]."""
+        check_noise(self.env_id, noise, *self._shape)
+        return fly(self, self.observation, pilot, noise, watch)
 
     def snapshot(self) -> Snapshot:
         """Everything the future depends on, as named arrays."""

@@ -32,8 +32,8 @@ def build(robot: Robot) -> Model:
 class VelocityBatch:
     """N simulators of one velocity task; see `Simulation`."""
 
-    action_dtype = np.float32
-    cost_keys = ("cost_sum", "cost_velocity")
+    action_dtype: type[np.floating[Any]] = np.float32
+    cost_keys: tuple[str, ...] = ("cost_sum", "cost_velocity")
 
     def __init__(self, task: VelocityTask, num_envs: int) -> None:
         self.task, self.robot = task, ROBOTS[task.robot]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a running grid looks like: an overall line and one line for each cell at work.
+
+The board reads the cells' own progress files, so it shows the same whether a cell runs in a local
+process, on another machine with shared storage, or was begun by an earlier command.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from holdfast.bench.progress import tail
+from holdfast.bench.suite import Cell
+from holdfast.sinks import clock
+
+REFRESH, LINE = 0.5, 10.0
+"""Seconds between updates of a terminal; between lines where there is none."""
+
+
+class Board:
+    """Live progress of a grid."""
+
+    def __init__(self, cells: Sequence[Cell], out: Path, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.total = {cell.name: cell.run.epochs * cell.run.epoch_steps for cell in cells}
+        self.limits = {cell.name: cell.run.cost_limit for cell in cells}
+        self.out = out
+        self.rows: dict[str, dict[str, float]] = {}
+        self.begun, self.shown = time.monotonic(), 0.0
+        self.failed = 0
+        self.first = sum(self.steps(name) for name in self.total)
+        self.live: Live | None = None
+        if self.console.is_terminal:
+            self.live = Live(console=self.console, refresh_per_second=2, transient=True)
+            self.live.start()
+
+    def steps(self, name: str) -> float:
+        """Steps a cell has made, from disk."""
+        if name not in self.rows or name in self.watched:
+            self.rows[name] = tail(self.out / name / "progress.csv")
+        return self.rows[name].get("env_steps", 0.0)
+
+    watched: frozenset[str] = frozenset()
+
+    def started(self, name: str) -> None:
+        self.watched |= {name}
+
+    def ended(self, name: str, failure: str) -> None:
+        """A cell's process has ended; with a reason if it failed for good."""
+        self.steps(name)
+        self.watched -= {name}
+        if failure:
+            self.failed += 1
+            self.note(f"[red]failed[/] {name}: {failure}")
+        elif (self.out / name / "done.json").exists() and self.live is None:
+            self.note(f"done {name}: {self.describe(name)}")
+
+    def note(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+    def show(self, running: Sequence[str]) -> None:
+        now = time.monotonic()
+        if now - self.shown < (REFRESH if self.live else LINE):
+            return
+        self.shown = now
+        made = sum(self.steps(name) for name in self.total)
+        whole = sum(self.total.values())
+        pace = (made - self.first) / max(now - self.begun, 1e-9)
+        left = clock((whole - made) / pace if pace > 0 else None)
+        done = sum((self.out / name / "done.json").exists() for name in self.total)
+        failed = f", {self.failed} failed" if self.failed else ""
+        head = f"{done} of {len(self.total)} cells{failed}, {made / whole:.0%}, {left} left"
+        if self.live is None:
+            each = "; ".join(
+                f"{name} {self.steps(name) / self.total[name]:.0%}" for name in running
+            )
+            self.note(f"{head}: {each}")
+            return
+        table = Table.grid(padding=(0, 2))
+        table.add_row(ProgressBar(whole, made, width=24), f"[bold]{head}[/]", "")
+        for name in running:
+            bar = ProgressBar(self.total[name], self.steps(name), width=24)
+            table.add_row(bar, name, self.describe(name))
+        self.live.update(table)
+
+    def describe(self, name: str) -> str:
+        row = self.rows.get(name, {})
+        if "ep_return" not in row:
+            return "starting"
+        cost, limit = row.get("ep_cost", 0.0), self.limits[name]
+        safe = "green" if cost <= limit else "red"
+        text = f"{cost:.1f}/{limit:g}"
+        cost_text = f"[{safe}]{text}[/]" if self.live else text
+        speed = row.get("steps_per_second", 0.0)
+        return f"return {row['ep_return']:.1f}  cost {cost_text}  {speed:,.0f} steps/s"
+
+    def close(self) -> None:
+        if self.live is not None:
+            self.live.stop()

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast bench`: a whole comparison by one command, on one machine or many."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.bench.board import Board
+from holdfast.bench.estimate import forecast
+from holdfast.bench.local import run_local
+from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
+from holdfast.checkpoint import write_json
+
+
+def bench(
+    suite: str,
+    *,
+    steps: float | None = None,
+    seeds: str | None = None,
+    only: Sequence[str] = (),
+    jobs: int | None = None,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    out: Path | None = None,
+    retries: int = 2,
+    threads: int = 1,
+    dry_run: bool = False,
+) -> None:
+    """Run a suite of algorithms, tasks and seeds; repeat the command to go on after any stop.
+
+    Args:
+        suite: A shipped suite (paper, ablation, beta-sweep, hysteresis-sweep, noise, quick) or a
+            TOML file of your own.
+        steps: Environment steps of each run, instead of the suite's.
+        seeds: How many seeds, or the seeds themselves (0,1000,2000), instead of the suite's.
+        only: ALGORITHM/TASK pairs to run; either part may be empty or, for tasks, a piece.
+        jobs: Runs at a time; by default one for each core.
+        engine: Processes of this machine, or a Ray cluster.
+        address: The Ray cluster, such as auto or 10.0.0.1:6379; none starts one here.
+        out: Folder of the runs; by default runs/SUITE.
+        retries: How often a run that died is taken up again.
+        threads: Cores of each run.
+        dry_run: Print the cells and the estimate, run nothing.
+    """
+    chosen = with_options(load_suite(suite), _steps(steps), _seeds(seeds))
+    grid = cells(chosen, only)
+    folder = Path("runs") / chosen.name if out is None else out
+    cores = os.cpu_count() or 1
+    at_once = jobs if jobs is not None else max(1, cores // max(1, threads))
+    console = Console(stderr=True)
+    announce(console, chosen, grid, folder, at_once)
+    if dry_run:
+        for cell in grid:
+            print(cell.name)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "suite.json", {"suite": chosen.name, "cells": [c.name for c in grid]})
+    board = Board(grid, folder, console)
+    try:
+        if engine == "ray":
+            from holdfast.bench.cluster import run_ray
+
+            options = {"retries": retries, "threads": threads}
+            failed = run_ray(grid, folder, board, jobs=jobs, address=address, **options)
+        else:
+            failed = run_local(grid, folder, board, jobs=at_once, retries=retries, threads=threads)
+    finally:
+        board.close()
+    conclude(console, grid, folder, failed)
+
+
+def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:
+    """The grid, what is done of it, and how long the rest will take."""
+    done = [cell for cell in grid if (out / cell.name / "done.json").exists()]
+    rows: dict[str, dict[str, list[Cell]]] = {}
+    for cell in grid:
+        label = cell.name.removesuffix(f"_{cell.run.env.replace('/', '-')}_seed{cell.run.seed}")
+        rows.setdefault(label, {}).setdefault(cell.run.env, []).append(cell)
+    table = Table(title=f"{suite.name}: {suite.description}".rstrip(": "), box=None)
+    table.add_column("runs done")
+    for task in suite.tasks:
+        table.add_column(task, justify="right")
+    for label, by_task in rows.items():
+        counts = [by_task.get(task, []) for task in suite.tasks]
+        table.add_row(
+            label, *(f"{sum(c in done for c in cs)}/{len(cs)}" if cs else "–" for cs in counts)
+        )
+    console.print(table)
+    steps = grid[0].run.epochs * grid[0].run.epoch_steps
+    console.print(
+        f"{len(grid)} runs of {steps:,} steps, {len(done)} done, {jobs} at a time, in {out}",
+        highlight=False,
+    )
+    if len(done) < len(grid):
+        console.print(f"Time: {forecast(grid, out, jobs)}", highlight=False)
+
+
+def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str, str]) -> None:
+    """Say what failed and where its log is, and how to see the results."""
+    console.print(f"{len(grid) - len(failed)} of {len(grid)} runs are done.", highlight=False)
+    for name, reason in failed.items():
+        console.print(
+            f"  {name}: {reason} (see {out / 'logs' / name}.log)", highlight=False, markup=False
+        )
+    console.print(f"Report: holdfast report {out} -o {out / 'report'}", highlight=False)
+    if failed:
+        raise RuntimeError(f"{len(failed)} runs failed; mend the cause and repeat the command.")
+
+
+def _steps(steps: float | None) -> int | None:
+    if steps is not None and (steps != int(steps) or steps < 1):
+        raise ValueError(f"--steps {steps} must be a positive whole number, such as 1e6.")
+    return None if steps is None else int(steps)
+
+
+def _seeds(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--seeds {text} must be a number, or seeds such as 0,1000.") from None
+    return parse_seeds(numbers[0] if len(numbers) == 1 else numbers)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports: which method is safe, and at what price? One page, figures and tables from run folders.
+
+`report` reads runs (ours, other libraries', published tables), compares them at equal steps and
+writes `report.html`, `figures/` and `tables/`. With `watch` it keeps doing so while jobs run.
+"""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from holdfast.bench.runlog import PUBLISHED_LIMIT
+from holdfast.bench.store import load
+from holdfast.report.curves import curves
+from holdfast.report.figures import write_figures
+from holdfast.report.html import write_page
+from holdfast.report.payload import payload
+from holdfast.report.summary import summarise
+from holdfast.report.tables import write_tables
+
+__all__ = ["report"]
+
+
+def report(
+    dirs: Iterable[str | Path],
+    out: str | Path,
+    watch: bool = False,
+    *,
+    title: str = "Safe reinforcement learning: a comparison",
+    steps: int | None = None,
+    cost_limit: float = PUBLISHED_LIMIT,
+    interval: float = 10.0,
+) -> Path:
+    """Write the report of all runs under `dirs` into the folder `out`; returns the page.
+
+    `steps` compares earlier than at the end; `cost_limit` serves tables that state none. `watch`
+    rewrites the page every `interval` seconds until all runs are finished (Ctrl-C ends it sooner);
+    figures and tables are written once, at the end.
+    """
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")
+    paths, folder = [Path(path) for path in dirs], Path(out)
+    if not paths:
+        raise ValueError("no folder to report on: pass at least one run folder or table.")
+    folder.mkdir(parents=True, exist_ok=True)
+    while True:
+        try:
+            runs, skipped = load(paths, cost_limit)
+            live = watch and not (runs and all(run.done for run in runs))
+            if runs or not watch:
+                summary = summarise(runs, skipped, steps=steps, resamples=5_000 if live else 50_000)
+                page = write_page(folder, payload(summary, title, interval if live else None))
+                if not live:
+                    write_figures(folder / "figures", summary, curves(summary.runs))
+                    write_tables(folder / "tables", summary)
+                    return page
+            time.sleep(interval)
+        except KeyboardInterrupt:
+            if not watch:
+                raise
+            watch = False  # once more, complete, then return

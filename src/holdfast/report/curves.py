@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning curves: the IQM over seeds and the band from the lowest to the highest seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.bench.store import RunLog
+from holdfast.core import stats
+from holdfast.core.stats import Array
+from holdfast.report.finals import Cell, cost_curve
+
+POINTS = 126  # per curve: finer than a screen shows at card width
+CURVES = ("reward", "cost", "regret")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """All [P]."""
+
+    steps: Array
+    value: Array
+    low: Array
+    high: Array
+
+
+def curves(runs: Sequence[RunLog]) -> dict[Cell, dict[str, Curve]]:
+    """Per cell the curves of return, cost and cumulative regret."""
+    cells: dict[Cell, list[RunLog]] = {}
+    for run in runs:
+        if run.steps > 0:
+            cells.setdefault((run.label, run.task), []).append(run)
+    return {cell: _cell(members) for cell, members in cells.items()}
+
+
+def _cell(runs: Sequence[RunLog]) -> dict[str, Curve]:
+    grid = _grid(runs)
+    series = {
+        "reward": [run.columns["ep_return"] for run in runs],
+        "cost": [cost_curve(run)[0] for run in runs],
+        "regret": [run.columns["cost_regret"] for run in runs],
+    }
+    return {
+        name: _curve(grid, [_at(grid, run, v) for run, v in zip(runs, values, strict=True)])
+        for name, values in series.items()
+    }
+
+
+def _grid(runs: Sequence[RunLog]) -> Array:
+    """Steps to draw at: logged ones, thinned, of the run that got furthest."""
+    steps = max((run.columns["env_steps"] for run in runs), key=lambda steps: steps[-1])
+    # Always from the end, so that the last point is the value in the table.
+    stride = max(1, -(-steps.size // POINTS))
+    return steps[::-1][::stride][::-1]
+
+
+def _at(grid: Array, run: RunLog, values: Array) -> Array:
+    steps, known = run.columns["env_steps"], np.isfinite(values)
+    if not known.any():
+        return np.full(grid.size, np.nan)
+    return np.interp(grid, steps[known], values[known], left=np.nan, right=np.nan)
+
+
+def _curve(grid: Array, rows: Sequence[Array]) -> Curve:
+    table = np.stack(rows)
+    value, low, high = np.full((3, grid.size), np.nan)
+    counts = np.isfinite(table).sum(axis=0)
+    for count in np.unique(counts[counts > 0]):
+        here = counts == count
+        some = np.sort(table[:, here], axis=0)[:count]  # NaN sorts last
+        value[here], low[here], high[here] = stats.iqm(some.T), some[0], some[-1]
+    return Curve(grid, value, low, high)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's figures for papers: PNG, SVG and PDF of what the page shows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holdfast.report.curves import CURVES, Curve
+from holdfast.report.finals import Cell
+from holdfast.report.payload import limits, short
+from holdfast.report.summary import METRICS, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
+TITLES = {
+    "excess": "final cost / limit − 1",
+    "reward": "normalised return",
+    "regret": "normalised cost regret",
+    "cost": "cost",
+}
+COLOURS = (
+    "#0b6fb3 #d9541e #12946a #b8408f #c78a00 #3aa6dd #6d4bc3 #8a6230 "
+    "#0e9aa0 #c9303e #5f8a12 #6b7280 #e0679d #27418f #83b52b #4c4238"
+).split()
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e8e5de",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+}
+
+
+def write_figures(
+    out: Path, summary: Summary, drawn: Mapping[Cell, Mapping[str, Curve]]
+) -> list[Path]:
+    """Write every figure in every format under `out`; returns the files."""
+    from matplotlib import rc_context
+
+    figures: dict[str, Callable[[], Figure | None]] = {
+        "aggregate": lambda: aggregate(summary),
+        "pareto": lambda: pareto(summary),
+        "profiles": lambda: profiles(summary),
+        "curves": lambda: learning(summary, drawn),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    with rc_context(STYLE):
+        for name, figure in figures.items():
+            made = figure()
+            if made is None:
+                continue
+            made.draw_without_rendering()
+            made.set_layout_engine(None)  # laid out once, not again for each format
+            for kind in FORMATS:
+                files.append(out / f"{name}.{kind}")
+                # No dates: the same runs give the same files.
+                dated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
+                made.savefig(files[-1], dpi=160, metadata=dated)
+    return files
+
+
+def colours(summary: Summary) -> dict[str, str]:
+    """The page's colours: algorithms with results on all tasks come first."""
+    ranked = sorted(summary.labels, key=lambda label: label in summary.partial)
+    return {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(ranked)}
+
+
+def aggregate(summary: Summary) -> "Figure | None":
+    """IQM bars with intervals, the probably safe methods above the others."""
+    groups = [sorted(g, key=lambda n: -summary.aggregate[n]["regret"].value) for g in
+              (summary.unsafe, summary.safe)]  # fmt: skip
+    rows = [*groups[0], *groups[1]]
+    if not rows:
+        return None
+    figure, axes = _subplots(1, 3, (9.0, 0.6 + 0.24 * len(rows)), sharey=True)
+    tint, y = colours(summary), np.arange(len(rows), dtype=float)
+    y[len(groups[0]) :] += 0.6
+    for axis, metric in zip(axes.flat, METRICS, strict=True):
+        top = _reach([summary.aggregate[n][metric].high for n in rows])
+        for height, name in zip(y, rows, strict=True):
+            e, safe = summary.aggregate[name][metric], name in summary.safe
+            axis.barh(height, min(e.value, top), 0.66, color=tint[name], alpha=0.9 if safe else 0.4)
+            if e.value <= top:
+                axis.plot([e.low, min(e.high, top)], [height] * 2, color="#1d2330", lw=1.2)
+            else:
+                axis.text(top, height, f"{e.value:.3g} ▸", ha="right", va="center", fontsize=7)
+        axis.set(title=TITLES[metric], yticks=y, yticklabels=rows)
+        axis.grid(axis="y", visible=False)
+    axes.flat[0].axvline(0, color="#c2410c", ls="--", lw=1)
+    for group, at in (("probably unsafe", y[0]), ("probably safe", y[-1])):
+        if summary.safe if "unsafe" not in group else summary.unsafe:
+            place = {"xy": (1.01, at), "xycoords": ("axes fraction", "data")}
+            axes.flat[2].annotate(group, **place, rotation=270, va="top" if at else "bottom")
+    return figure
+
+
+def pareto(summary: Summary) -> "Figure | None":
+    """Return against regret with both intervals; hollow markers are not probably safe."""
+    if not summary.aggregate:
+        return None
+    figure, axes = _subplots(1, 1, (5.5, 3.6))
+    axis, tint = axes.flat[0], colours(summary)
+    points: dict[str, tuple[float, float]] = {}
+    for name, estimates in summary.aggregate.items():
+        x, y = estimates["regret"], estimates["reward"]
+        low, value, high = np.maximum(1e-3, [x.low, x.value, x.high])
+        face = tint[name] if name in summary.safe else "white"
+        axis.plot([low, high], [y.value] * 2, color=tint[name], lw=0.8)
+        axis.plot([value] * 2, [y.low, y.high], color=tint[name], lw=0.8)
+        axis.plot(value, y.value, "o", mfc=face, mec=tint[name], ms=6)
+        points[name] = (float(value), y.value)
+    axis.set(xscale="log", xlabel=TITLES["regret"], ylabel=TITLES["reward"])
+    axis.margins(x=0.12)
+    figure.draw_without_rendering()  # names are placed among the markers' final places
+    _annotate(axis, points, tint)
+    return figure
+
+
+def _annotate(
+    axis: Any, points: Mapping[str, tuple[float, float]], tint: Mapping[str, str]
+) -> None:
+    """Write each name where it covers the fewest markers and names written before."""
+    scale = 72.0 / axis.figure.dpi
+    at = {name: axis.transData.transform(point) * scale for name, point in points.items()}
+    taken = [(x - 4, y - 4, 8.0, 8.0) for x, y in at.values()]
+
+    def covered(x: float, y: float, wide: float) -> float:
+        across = [min(x + wide, a + c) - max(x, a) for a, _, c, _ in taken]
+        along = [min(y + 9, b + d) - max(y, b) for _, b, _, d in taken]
+        return sum(max(0.0, u) * max(0.0, v) for u, v in zip(across, along, strict=True))
+
+    for name, (x, y) in sorted(at.items(), key=lambda item: -item[1][1]):
+        wide = 4.5 * len(name)
+        spots = [(dx, dy) for dy in (4, -11, 14, -21, 24) for dx in (5, -5 - wide, -wide / 2)]
+        best = min(spots, key=lambda spot: covered(x + spot[0], y + spot[1], wide))
+        taken.append((x + best[0], y + best[1], wide, 9.0))
+        axis.annotate(name, points[name], best, textcoords="offset points", color=tint[name])
+
+
+def profiles(summary: Summary) -> "Figure | None":
+    """Run-score distributions with pointwise 95 % bands."""
+    if not summary.aggregate:
+        return None
+    figure, axes = _subplots(1, 2, (9.0, 3.0), sharey=True)
+    tint = colours(summary)
+    for axis, metric in zip(axes.flat, ("reward", "regret"), strict=True):
+        for name, p in summary.profiles[metric].items():
+            axis.plot(p.thresholds, p.share, color=tint[name], lw=1.2, label=name)
+            axis.fill_between(p.thresholds, p.low, p.high, color=tint[name], alpha=0.06, lw=0)
+        axis.set(xlabel=f"threshold τ of {TITLES[metric]}", ylim=(0, 1.02))
+    axes.flat[0].set_ylabel("share of runs above τ")
+    figure.legend(*axes.flat[1].get_legend_handles_labels(), loc="outside right center", fontsize=7)
+    return figure
+
+
+def learning(summary: Summary, drawn: Mapping[Cell, Mapping[str, Curve]]) -> "Figure":
+    """Per task return, cost with its limit, and regret; IQM and the range over seeds."""
+    figure, axes = _subplots(len(summary.tasks), 3, (9.0, 1.9 * len(summary.tasks)))
+    tint = colours(summary)
+    for row, task in zip(axes, summary.tasks, strict=True):
+        for axis, metric in zip(row, CURVES, strict=True):
+            here = [(n, drawn[n, task][metric]) for n in summary.labels if (n, task) in drawn]
+            for name, c in here:
+                dash = "--" if name in summary.partial else "-"
+                axis.plot(c.steps / 1e6, c.value, dash, color=tint[name], lw=1, label=name)
+                axis.fill_between(c.steps / 1e6, c.low, c.high, color=tint[name], alpha=0.08, lw=0)
+            bounds = limits(summary, task) if metric == "cost" else []
+            for bound in bounds:
+                axis.axhline(bound, color="#c2410c", ls="--", lw=1)
+            if here:
+                top = _reach([*(float(np.nanmax(c.value)) for _, c in here), *bounds])
+                low = min(0.0, *(float(np.nanmin(c.value)) for _, c in here))
+                axis.set_ylim(max(low, -abs(top)), max(top * 1.05, 1e-9))
+            axis.set_title(f"{short(task)}: {metric.replace('reward', 'return')}", fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("environment steps (millions)")
+    named = {
+        t: h for axis in axes.flat for h, t in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(named.values(), named.keys(), loc="outside upper center", ncol=5)
+    return figure
+
+
+def _subplots(rows: int, columns: int, size: tuple[float, float], **options: Any):  # pyright: ignore[reportUnknownParameterType]
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)  # no window system, no global state
+    axes: np.ndarray[Any, np.dtype[Any]] = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, axes
+
+
+def _reach(values: Sequence[float]) -> float:
+    """The largest value worth showing; see `reach` in charts.js."""
+    ordered = sorted((v for v in values if np.isfinite(v)), reverse=True)
+    for k in range(len(ordered) // 4, 0, -1):
+        if ordered[k] > 0 and ordered[k - 1] > 3 * ordered[k]:
+            return ordered[k] * 1.12
+    return ordered[0] if ordered else 1.0

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From runs to comparable numbers: final values at equal steps, in common units.
+
+Runs are compared at the same number of environment steps on each task: the most that every finished
+run has reached (or what the caller asks for). A run that has not got there is named as incomplete
+and left out; half a run is not a result.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.bench.store import RunLog
+from holdfast.core import stats
+from holdfast.core.stats import Array
+
+Cell = tuple[str, str]
+"""(label, task)"""
+
+
+@dataclass(frozen=True)
+class Final:
+    """Values of the complete runs of one cell at the task's horizon; all [runs]."""
+
+    limit: float
+    seeds: tuple[int, ...]
+    reward: Array
+    cost: Array
+    excess: Array
+    """Worst constraint's cost / limit − 1."""
+    regret: Array
+
+
+@dataclass(frozen=True)
+class Units:
+    """What a return and a regret are divided by on one task, and in whose name."""
+
+    reward: float
+    regret: float
+    reward_by: str
+    regret_by: str
+
+
+def cost_curve(run: RunLog) -> tuple[Array, float]:
+    """(cost per epoch, its limit); several constraints show the worst cost/limit against 1."""
+    limits = np.array(list(run.limits.values()))
+    if limits.size == 1:
+        return run.columns["ep_cost"], float(limits[0])
+    costs = run.costs()
+    if costs.shape[-1] != limits.size:  # only the sum was logged
+        return run.columns["ep_cost"], float(limits.sum())
+    return stats.excess_cost(costs, limits) + 1.0, 1.0
+
+
+def horizons(runs: Sequence[RunLog], steps: int | None = None) -> dict[str, int]:
+    """Steps at which the runs of each task are compared; `steps` overrides, where it is reached."""
+    found: dict[str, int] = {}
+    for task in {run.task for run in runs}:
+        members = [run for run in runs if run.task == task and run.steps > 0]
+        finished = [run.steps for run in members if run.done]
+        reached = finished or [run.steps for run in members] or [0]
+        found[task] = min(reached) if steps is None else min(steps, max(reached))
+    return found
+
+
+def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Cell, Final]:
+    """Final values of every cell that has a complete run."""
+    rows: dict[Cell, list[tuple[int, float, float, float, float]]] = {}
+    limits: dict[Cell, float] = {}
+    for run in sorted(runs, key=lambda run: run.seed):
+        if 0 < horizon[run.task] <= run.steps:
+            at = int(np.searchsorted(run.columns["env_steps"], horizon[run.task], "right")) - 1
+            cost, limit = cost_curve(run)
+            row = (
+                float(run.columns["ep_return"][at]),
+                float(cost[at]),
+                float(stats.excess_cost(cost[at], limit)),
+                float(run.columns["cost_regret"][at]),
+            )
+            if np.isfinite(row).all():
+                rows.setdefault((run.label, run.task), []).append((run.seed, *row))
+                limits[run.label, run.task] = limit
+    result: dict[Cell, Final] = {}
+    for cell, values in rows.items():
+        seeds, *columns = zip(*values, strict=True)
+        arrays = [np.array(column) for column in columns]
+        result[cell] = Final(limits[cell], tuple(map(int, seeds)), *arrays)
+    return result
+
+
+def units(values: Mapping[Cell, Final], task: str) -> Units:
+    """Returns in units of PPO's mean and regrets in units of CPO's IQM, as in the paper.
+
+    Where one is missing or zero, the largest value on the task among all algorithms serves.
+    """
+    here = {label: final for (label, where), final in values.items() if where == task}
+    reward = {label: float(abs(final.reward.mean())) for label, final in here.items()}
+    regret = {label: float(stats.iqm(final.regret)) for label, final in here.items()}
+    by_reward = _baseline(reward, "ppo")
+    by_regret = _baseline(regret, "cpo")
+    return Units(
+        reward=reward.get(by_reward) or 1.0,
+        regret=regret.get(by_regret) or 1.0,
+        reward_by=by_reward,
+        regret_by=by_regret,
+    )
+
+
+def _baseline(sizes: Mapping[str, float], name: str) -> str:
+    for label, size in sizes.items():
+        if label.split(" (")[0].lower() == name and size > 0:
+            return label
+    return max(sizes, key=lambda label: sizes[label], default="")
+
+
+def marks(values: Mapping[Cell, Final], tasks: Sequence[str]) -> tuple[set[Cell], set[Cell]]:
+    """(bold, boxed): the highest return and the lowest regret of each task, among safe cells only.
+
+    Safe: the IQM of the cost, as printed with one decimal, lies below the limit.
+    """
+    bold: set[Cell] = set()
+    boxed: set[Cell] = set()
+    for task in tasks:
+        safe = {cell: final for cell, final in values.items() if cell[1] == task and _below(final)}
+        if not safe:
+            continue
+        best = max(_printed(final.reward) for final in safe.values())
+        least = min(_printed(final.regret) for final in safe.values())
+        bold |= {cell for cell, final in safe.items() if _printed(final.reward) == best}
+        boxed |= {cell for cell, final in safe.items() if _printed(final.regret) == least}
+    return bold, boxed
+
+
+def _below(final: Final) -> bool:
+    digits = 1 if final.limit > 1.0 else 3
+    return round(float(stats.iqm(final.cost)), digits) < final.limit
+
+
+def _printed(values: Array) -> float:
+    return round(float(stats.iqm(values)), 1)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything a report says, as values: computed once, drawn by the page, figures and tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.bench.store import RunLog
+from holdfast.core import stats
+from holdfast.core.stats import Array, Estimate, Profile
+from holdfast.report.finals import Cell, Final, Units, finals, horizons, marks, units
+
+METRICS = ("excess", "reward", "regret")
+TABLE = ("reward", "cost", "regret")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians over the runs of a cell: seconds per epoch, steps per second, hours per run."""
+
+    rollout: float
+    update: float
+    speed: float
+    hours: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    labels: tuple[str, ...]
+    tasks: tuple[str, ...]
+    runs: tuple[RunLog, ...]
+    horizon: Mapping[str, int]
+    finals: Mapping[Cell, Final]
+    units: Mapping[str, Units]
+    cells: Mapping[Cell, Mapping[str, Estimate]]
+    """Per cell the IQM over seeds of reward, cost, regret, with 95 % bootstrap intervals."""
+    aggregate: Mapping[str, Mapping[str, Estimate]]
+    """Per label with results on all tasks: IQM of normalised excess, reward, regret."""
+    safe: tuple[str, ...]
+    unsafe: tuple[str, ...]
+    partial: tuple[str, ...]
+    """Labels left out of the aggregates, since they lack results on some task."""
+    bold: frozenset[Cell]
+    boxed: frozenset[Cell]
+    profiles: Mapping[str, Mapping[str, Profile]]
+    timing: Mapping[Cell, Timing]
+    incomplete: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def summarise(
+    runs: Sequence[RunLog],
+    skipped: Sequence[str] = (),
+    *,
+    steps: int | None = None,
+    resamples: int = 50_000,
+) -> Summary:
+    """Compare `runs` at equal steps; see `finals` for what is compared and what is left out."""
+    if not runs:
+        raise ValueError("no runs found: pass folders that hold run.json or progress.csv files.")
+    labels, tasks = _ordered(runs), tuple(sorted({run.task for run in runs}))
+    horizon = horizons(runs, steps)
+    final = finals(runs, horizon)
+    unit = {task: units(final, task) for task in tasks}
+    whole = [label for label in labels if all((label, task) in final for task in tasks)]
+    scores = {label: normalised(final, unit, label, tasks) for label in whole}
+    aggregate = {
+        label: {m: stats.bootstrap(scores[label][m], resamples=resamples) for m in METRICS}
+        for label in whole
+    }
+    safe, unsafe = stats.group_by_safety({label: aggregate[label]["excess"] for label in whole})
+    bold, boxed = marks(final, tasks)
+    return Summary(
+        labels=labels,
+        tasks=tasks,
+        runs=tuple(runs),
+        horizon=horizon,
+        finals=final,
+        units=unit,
+        cells={cell: _estimates(values) for cell, values in final.items()},
+        aggregate=aggregate,
+        safe=tuple(safe),
+        unsafe=tuple(unsafe),
+        partial=tuple(label for label in labels if label not in whole),
+        bold=frozenset(bold),
+        boxed=frozenset(boxed),
+        profiles={m: _profiles(scores, m) for m in ("reward", "regret")},
+        timing=_timings(runs),
+        incomplete=_incomplete(runs, horizon, final),
+        skipped=tuple(skipped),
+    )
+
+
+def normalised(
+    final: Mapping[Cell, Final], unit: Mapping[str, Units], label: str, tasks: Sequence[str]
+) -> dict[str, list[Array]]:
+    """Per metric one array of normalised run scores for each task."""
+    cells = [(final[label, task], unit[task]) for task in tasks]
+    return {
+        "excess": [values.excess for values, _ in cells],
+        "reward": [stats.normalise(values.reward, by.reward) for values, by in cells],
+        "regret": [stats.normalise(values.regret, by.regret) for values, by in cells],
+    }
+
+
+def _ordered(runs: Sequence[RunLog]) -> tuple[str, ...]:
+    """C-TRPO and its variants first, the others by name, unconstrained PPO last."""
+    plain = lambda label: label.lower().replace("-", "").replace("_", "")
+    rank = lambda label: (plain(label).split(" ")[0] == "ppo", not plain(label).startswith("ctrpo"))
+    return tuple(sorted({run.label for run in runs}, key=lambda label: (*rank(label), label)))
+
+
+def _estimates(final: Final) -> dict[str, Estimate]:
+    return {m: stats.bootstrap([getattr(final, m)], resamples=10_000) for m in TABLE}
+
+
+def _profiles(scores: Mapping[str, Mapping[str, list[Array]]], metric: str) -> dict[str, Profile]:
+    pooled = [np.concatenate(each[metric]) for each in scores.values()]
+    if not pooled:
+        return {}
+    # Thresholds up to what nine of ten runs reach: single wild runs must not squeeze the axis.
+    top = float(np.percentile(np.concatenate(pooled), 90 if metric == "reward" else 80))
+    low = min(0.0, float(np.percentile(np.concatenate(pooled), 2)))
+    taus = np.linspace(low, max(top, low + 1e-6) * 1.1, 81)
+    return {label: stats.performance_profile(each[metric], taus) for label, each in scores.items()}
+
+
+def _timings(runs: Sequence[RunLog]) -> dict[Cell, Timing]:
+    rows: dict[Cell, list[tuple[float, float, float, float]]] = {}
+    for run in runs:
+        columns, nothing = run.columns, np.full(run.columns["env_steps"].size, np.nan)
+        if not nothing.size:
+            continue
+        rollout = columns.get("time_rollout", nothing)
+        update = columns.get("time_update", nothing)
+        total = columns.get("time_total", rollout + update)
+        taken = np.diff(columns["env_steps"], prepend=0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            speed = columns.get("steps_per_second", taken / total)
+        # Start-up (compilation) is part of the hours, not of the typical epoch.
+        row = (_median(rollout), _median(update), _median(speed), float(np.nansum(total)) / 3600)
+        rows.setdefault((run.label, run.task), []).append(row)
+    return {cell: Timing(*map(_median, map(np.array, zip(*r)))) for cell, r in rows.items()}  # noqa: B905
+
+
+def _median(values: Array) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if finite.size else float("nan")
+
+
+def _incomplete(
+    runs: Sequence[RunLog], horizon: Mapping[str, int], final: Mapping[Cell, Final]
+) -> tuple[str, ...]:
+    """One sentence for each run that is missing, unfinished or not finite."""
+    lines: list[str] = []
+    have: dict[tuple[str, str, int], RunLog] = {(r.label, r.task, r.seed): r for r in runs}
+    for (label, task, seed), run in sorted(have.items(), key=lambda item: item[0]):
+        counted = (label, task) in final and seed in final[label, task].seeds
+        name = f"{label} / {task} / seed {seed}"
+        if not run.done:
+            of = f" of {run.budget:,}" if run.budget else ""
+            lines.append(f"{name}: unfinished, {run.steps:,}{of} steps")
+        elif not counted and run.steps < horizon[task]:
+            lines.append(f"{name}: {run.steps:,} steps, compared are {horizon[task]:,}")
+        elif not counted:
+            lines.append(f"{name}: its final values are not finite")
+    for source in sorted({run.source for run in runs}):
+        members = [run for run in runs if run.source == source]
+        seeds = sorted({run.seed for run in members})
+        for label, task in sorted({(run.label, run.task) for run in members}):
+            missing = [str(s) for s in seeds if (label, task, s) not in have]
+            if missing:
+                lines.append(f"{label} / {task}: no run with seed {', '.join(missing)}")
+    return tuple(lines)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's numbers as CSV for machines and LaTeX for papers."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from holdfast.core import stats
+from holdfast.core.stats import Estimate
+from holdfast.report.finals import Cell
+from holdfast.report.payload import differing, short
+from holdfast.report.summary import METRICS, TABLE, Summary, normalised
+
+ESTIMATE = ("iqm", "low", "high")
+CELL = ("algorithm", "task")
+ESCAPES = {letter: "\\" + letter for letter in "_%&#${}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def write_tables(out: Path, summary: Summary) -> list[Path]:
+    """Write all tables under `out`; returns the files."""
+    out.mkdir(parents=True, exist_ok=True)
+    gaps = [[line] for line in (*summary.incomplete, *summary.skipped)]
+    speeds = ("rollout_s", "update_s", "steps_per_s", "hours")
+    files: dict[str, tuple[Sequence[str], Rows]] = {
+        "final.csv": ((*CELL, "metric", *ESTIMATE, "runs", "bold", "boxed"), _final(summary)),
+        "aggregate.csv": (("algorithm", "group", "metric", *ESTIMATE), _aggregate(summary)),
+        "improvement.csv": (("algorithm", "over", "metric", *ESTIMATE), _improvement(summary)),
+        "runs.csv": ((*CELL, "seed", "steps", "return", "cost", "regret"), _runs(summary)),
+        "timing.csv": ((*CELL, *speeds), _timing(summary)),
+        "settings.csv": (("setting", *summary.labels), _settings(summary)),
+        "incomplete.csv": (("what",), gaps),
+    }
+    for name, (header, rows) in files.items():
+        with open(out / name, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows(rows)
+    (out / "final.tex").write_text(latex_final(summary), "utf-8")
+    (out / "aggregate.tex").write_text(latex_aggregate(summary), "utf-8")
+    return [out / name for name in (*files, "final.tex", "aggregate.tex")]
+
+
+Rows = Iterable[Sequence[object]]
+
+
+def _numbers(estimate: Estimate) -> list[str]:
+    return [f"{value:.7g}" for value in (estimate.value, estimate.low, estimate.high)]
+
+
+def _final(summary: Summary) -> Rows:
+    for (label, task), estimates in sorted(summary.cells.items()):
+        for metric in TABLE:
+            marked = [metric == "reward" and (label, task) in summary.bold]
+            marked += [metric == "regret" and (label, task) in summary.boxed]
+            runs = len(summary.finals[label, task].seeds)
+            yield [label, task, metric, *_numbers(estimates[metric]), runs, *map(int, marked)]
+
+
+def _aggregate(summary: Summary) -> Rows:
+    for name, estimates in summary.aggregate.items():
+        group = "probably safe" if name in summary.safe else "probably unsafe"
+        for metric in METRICS:
+            yield [name, group, metric, *_numbers(estimates[metric])]
+
+
+def _improvement(summary: Summary) -> Rows:
+    """The first algorithm (C-TRPO where present) against every other; regret: lower is better."""
+    names = list(summary.aggregate)
+    scores = {n: normalised(summary.finals, summary.units, n, summary.tasks) for n in names}
+    for metric, sign in (("reward", 1.0), ("regret", -1.0)):
+        for other in names[1:]:
+            ours, theirs = ([sign * s for s in scores[n][metric]] for n in (names[0], other))
+            found = stats.probability_of_improvement(ours, theirs, resamples=5_000)
+            yield [names[0], other, metric, *_numbers(found)]
+
+
+def _runs(summary: Summary) -> Rows:
+    for (label, task), final in sorted(summary.finals.items()):
+        columns = (final.seeds, final.reward, final.cost, final.regret)
+        for seed, *values in zip(*columns, strict=True):
+            yield [label, task, seed, summary.horizon[task], *(f"{v:.7g}" for v in values)]
+
+
+def _timing(summary: Summary) -> Rows:
+    for (label, task), t in sorted(summary.timing.items()):
+        yield [label, task, *(f"{v:.4g}" for v in (t.rollout, t.update, t.speed, t.hours))]
+
+
+def _settings(summary: Summary) -> Rows:
+    differ, same = differing(summary)
+    for name, values in differ.items():
+        yield [name, *(values.get(label, "") for label in summary.labels)]
+    for name, value in same.items():
+        yield [name, *([value] * len(summary.labels))]
+
+
+def latex(text: str) -> str:
+    return "".join(ESCAPES.get(letter, letter) for letter in text)
+
+
+def latex_final(summary: Summary) -> str:
+    """The paper's table: per algorithm the rows V_r, V_c and regret, one column per task."""
+    head = " & ".join(latex(short(task)) for task in summary.tasks)
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        rf"\begin{{tabular}}{{ll{'r' * len(summary.tasks)}}}",
+    ]
+    lines += [r"\toprule", rf"Algorithm & & {head} \\", r"\midrule"]
+    signs = {"reward": "$V_r$", "cost": "$V_c$", "regret": r"$\mathrm{Reg}_+$"}
+    for label in summary.labels:
+        for metric in TABLE:
+            cells = [_cell(summary, (label, task), metric) for task in summary.tasks]
+            name = latex(label) if metric == "reward" else ""
+            lines.append(rf"{name} & {signs[metric]} & {' & '.join(cells)} \\")
+        lines.append(r"\addlinespace")
+    return "\n".join([*lines[:-1], r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _cell(summary: Summary, cell: Cell, metric: str) -> str:
+    if cell not in summary.cells:
+        return "--"
+    e = summary.cells[cell][metric]
+    value = round(e.value, 1)
+    text = f"{value:.1f}"
+    if metric == "reward" and cell in summary.bold:
+        text = rf"\mathbf{{{text}}}"
+    if metric == "regret" and cell in summary.boxed:
+        text = rf"\boxed{{{text}}}"
+    return rf"${text}^{{+{max(0.0, e.high - value):.1f}}}_{{-{max(0.0, value - e.low):.1f}}}$"
+
+
+def latex_aggregate(summary: Summary) -> str:
+    lines = [r"% needs \usepackage{booktabs}", r"\begin{tabular}{llrrr}", r"\toprule"]
+    lines += [r"& Algorithm & Final cost & Return & Cost regret \\", r"\midrule"]
+    for group, names in (("probably safe", summary.safe), ("probably unsafe", summary.unsafe)):
+        for i, name in enumerate(names):
+            each = summary.aggregate[name]
+            cells = [
+                f"${e.value:.3f}$ $[{e.low:.3f}, {e.high:.3f}]$" for e in (each[m] for m in METRICS)
+            ]
+            lines.append(rf"{group if i == 0 else ''} & {latex(name)} & {' & '.join(cells)} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites: what they expand to, and that every mistake in one is named with its remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.algorithms import ALGORITHMS
+from holdfast.bench.command import bench
+from holdfast.bench.estimate import duration, forecast
+from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
+from holdfast.run import to_json
+
+SMALL: dict[str, Any] = {
+    "steps": 400,
+    "seeds": 2,
+    "tasks": ["probe/Speed-v0", "probe/Bandit-v0"],
+    "algorithms": ["trpo", {"name": "c-trpo", "sweep": {"beta": [0.2, 1.0]}}],
+    "settings": {"epoch_steps": 200, "num_envs": 2, "hidden": [4]},
+}
+
+
+def test_a_suite_expands_into_cells():
+    found = cells(parse_suite("mine", SMALL))
+    assert len(found) == 3 * 2 * 2
+    assert found[0].name == "trpo_probe-Speed-v0_seed0"
+    assert found[1].name == "c-trpo_beta=0.2_probe-Speed-v0_seed0"
+    assert [cell.run.seed for cell in found] == [0] * 6 + [1] * 6, "the whole grid comes first"
+    assert found[1].run.hidden == (4,) and to_json(found[1].run)["algorithm"]["beta"] == 0.2
+    assert len({cell.name for cell in found}) == len(found)
+
+
+def test_cells_can_be_chosen():
+    suite = parse_suite("mine", SMALL)
+    assert len(cells(suite, ["trpo/"])) == 4
+    assert len(cells(suite, ["/speed"])) == 6
+    assert len(cells(suite, ["trpo/Bandit", "c-trpo/Speed"])) == 2 + 4
+    with pytest.raises(ValueError, match="no cell of suite 'mine' matches"):
+        cells(suite, ["cpo/"])
+    with pytest.raises(ValueError, match="write `trpo/` or `/trpo`"):
+        cells(suite, ["trpo"])
+    assert len(cells(with_options(suite, 1000, (5, 6, 7)))) == 18
+    assert cells(with_options(suite, 1000, (5,)))[0].run.steps == 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sedes": 3}, "unknown key 'sedes'; did you mean 'seeds'"),
+        ({"seeds": 0}, "seeds=0 must be"),
+        ({"seeds": [1, 1]}, "distinct seeds"),
+        ({"steps": 1.5}, "whole number"),
+        ({"tasks": []}, "at least one"),
+        ({"preset": "publishd"}, "did you mean 'published'"),
+        ({"algorithms": ["c-trop"]}, "unknown algorithm 'c-trop'; did you mean"),
+        ({"algorithms": [{"name": "trpo", "setings": {}}]}, "did you mean 'settings'"),
+        ({"algorithms": [{"name": "c-trpo", "settings": {"betta": 1}}]}, "did you mean 'beta'"),
+        ({"algorithms": [{"name": "c-trpo", "settings": {"hysteresis": "x"}}]}, "c-trpo"),
+        ({"algorithms": [{"name": "c-trpo", "sweep": {"beta": 1.0}}]}, "must be a list"),
+        ({"algorithms": [3]}, "must be a name or a table"),
+        ({"settings": {"seed": 3}}, "has a place of its own"),
+        ({"settings": {"gama": 0.9}}, "did you mean 'gamma'"),
+    ],
+)
+def test_mistakes_are_named(change: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        cells(parse_suite("mine", SMALL | change))
+
+
+def test_files_and_names(tmp_path: Path):
+    with pytest.raises(ValueError, match="unknown suite 'papr'; did you mean 'paper'"):
+        load_suite("papr")
+    with pytest.raises(ValueError, match="no suite file"):
+        load_suite(tmp_path / "mine.toml")
+    (tmp_path / "mine.toml").write_text("steps = = 3")
+    with pytest.raises(ValueError, match="not valid TOML"):
+        load_suite(tmp_path / "mine.toml")
+    (tmp_path / "mine.toml").write_text('steps = 1e6\ntasks = ["T"]\nalgorithms = ["c-trpo"]')
+    suite = load_suite(tmp_path / "mine.toml")
+    assert (suite.name, suite.steps, suite.seeds) == ("mine", 1_000_000, (0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("paper", 11 * 8 * 5),
+        ("ablation", 4 * 8 * 5),
+        ("beta-sweep", 25),
+        ("hysteresis-sweep", 25),
+        ("noise", 20),
+        ("quick", 12),
+    ],
+)
+def test_shipped_suites(name: str, count: int):
+    assert set(shipped()) == {
+        "paper", "ablation", "beta-sweep", "hysteresis-sweep", "noise", "quick",
+    }  # fmt: skip
+    suite = load_suite(name)
+    missing = sorted({entry.name for entry in suite.algorithms} - set(ALGORITHMS))
+    if missing:
+        pytest.skip(f"not built yet: {', '.join(missing)}")
+    assert len(cells(suite)) == count
+
+
+def test_a_dry_run_prints_the_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'steps = 400\nseeds = 2\ntasks = ["probe/Speed-v0"]\nalgorithms = ["trpo"]\n'
+        "[settings]\nepoch_steps = 200\nnum_envs = 2\n"
+    )
+    bench(str(file), out=tmp_path / "out", jobs=2, dry_run=True)
+    said = capsys.readouterr()
+    assert said.out.split() == ["trpo_probe-Speed-v0_seed0", "trpo_probe-Speed-v0_seed1"]
+    assert "2 runs of 400 steps, 0 done, 2 at a time" in said.err and "rough" in said.err
+    assert not (tmp_path / "out").exists()
+    for wrong in ({"steps": 0.5}, {"seeds": "a"}):
+        with pytest.raises(ValueError, match="must be a"):
+            bench(str(file), dry_run=True, **wrong)
+
+
+def test_the_forecast_learns_from_earlier_runs(tmp_path: Path):
+    found = cells(parse_suite("mine", SMALL | {"steps": 100_000}))
+    folder = tmp_path / found[0].name
+    folder.mkdir()
+    (folder / "progress.csv").write_text("epoch,env_steps,steps_per_second\n1,200,1000\n")
+    mine = [cell for cell in found if cell.run.env == "probe/Speed-v0"]
+    known = forecast(mine, tmp_path, jobs=2)
+    assert known.measured == known.cells == 6
+    alone = forecast(mine, tmp_path, jobs=1)
+    assert alone.seconds == pytest.approx(6 * 15 + 6 * 100 - 0.2)
+    assert alone.seconds / 2 <= known.seconds < alone.seconds
+    assert "earlier runs" in str(known)
+
+
+def test_durations_claim_no_more_than_they_know():
+    assert [duration(s) for s in (45, 700, 9000, 700_000)] == [
+        "45 s",
+        "12 min",
+        "2.5 h",
+        "8.1 days",
+    ]

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The critics' regression against a plain loop, and its small rules."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+
+from holdfast.core.critic import CriticFit, minibatches, values
+from holdfast.core.policies import init_gaussian
+from holdfast.core.types import Learner, sampled_batch
+
+
+def setting(size=50, constraints=2):
+    keys = jax.random.split(jax.random.key(0), 4)
+    fit = CriticFit(critic_minibatch=16, critic_passes=2)
+    learner = Learner(
+        init_gaussian(keys[0], 3, 1, (4,)), fit.init(keys[1], 3, constraints, (8,)), None
+    )
+    zero = jnp.zeros((size, constraints))
+    batch = sampled_batch(
+        jax.random.normal(keys[2], (size, 3)),
+        jnp.zeros((size, 1)),
+        zero[:, 0],
+        zero,
+        cost_return=zero[0],
+        cost_limit=zero[0] + 1,
+        target=jax.random.normal(keys[3], (size, 1 + constraints)) * 3,
+    )
+    return fit, learner, batch
+
+
+def by_hand(fit, learner, batch, key, stale=0.0):
+    """The same regression as a Python loop over optax's own pieces, critic by critic."""
+    index, used = minibatches(key, batch.obs.shape[0], fit.critic_minibatch, fit.critic_passes)
+    layers = learner.critics.layers
+    adam = optax.adam(fit.critic_lr)
+    moments = adam.init(layers)
+    for rows, real in zip(index, used, strict=True):
+        rows = rows[real]
+
+        def loss(p, rows=rows):
+            total = 0.0
+            for i in range(batch.target.shape[1]):
+                one = jax.tree.map(lambda x, i=i: x[i], p)
+                x = batch.obs[rows]
+                for w, b in one[:-1]:
+                    x = jnp.tanh(x @ w + b)
+                v = (x @ one[-1][0] + one[-1][1])[:, 0]
+                total += jnp.mean((v - batch.target[rows, i]) ** 2)
+                total += fit.critic_l2 * sum(jnp.sum(q**2) for q in jax.tree.leaves(one))
+            return total
+
+        grad = jax.grad(loss)(layers)
+        norm = jnp.sqrt(optax.global_norm(grad) ** 2 + stale**2)
+        scale = jnp.minimum(1.0, fit.critic_max_norm / (norm + 1e-6))
+        stale = stale * scale
+        update, moments = adam.update(jax.tree.map(lambda g, s=scale: g * s, grad), moments)
+        layers = optax.apply_updates(layers, update)
+    return layers
+
+
+def test_scan_equals_a_plain_loop():
+    fit, learner, batch = setting()
+    for clip in (40.0, 0.5):
+        chosen = replace(fit, critic_max_norm=clip)
+        fitted, metrics = jax.jit(chosen.__call__)(learner, batch, jax.random.key(5))
+        expected = by_hand(chosen, learner, batch, jax.random.key(5))
+        for a, b in zip(
+            jax.tree.leaves(fitted.critics.layers), jax.tree.leaves(expected), strict=True
+        ):
+            np.testing.assert_allclose(a, b, atol=2e-6)
+        assert np.isfinite(metrics["critic_loss"])
+
+
+def test_stale_gradient_counts_in_the_published_clip_norm():
+    fit, learner, batch = setting()
+    published = replace(fit, critic_stale_norm=True, critic_max_norm=2.0)
+    fitted, _ = published(learner, batch, jax.random.key(5), jnp.float32(30.0))
+    expected = by_hand(published, learner, batch, jax.random.key(5), stale=30.0)
+    for a, b in zip(jax.tree.leaves(fitted.critics.layers), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+    without, _ = replace(published, critic_stale_norm=False)(
+        learner, batch, jax.random.key(5), jnp.float32(30.0)
+    )
+    assert ravel_pytree(without.critics.layers)[0] is not None
+    assert not np.allclose(
+        ravel_pytree(without.critics.layers)[0], ravel_pytree(fitted.critics.layers)[0], atol=1e-6
+    )
+
+
+def test_every_sample_is_used_once_in_a_pass():
+    index, used = minibatches(jax.random.key(0), 50, 16, 3)
+    assert index.shape == (12, 16)
+    for p in range(3):
+        rows = np.asarray(index[4 * p : 4 * p + 4])[np.asarray(used[4 * p : 4 * p + 4])]
+        assert sorted(rows.tolist()) == list(range(50))
+
+
+def test_critics_learn_the_targets_and_leave_the_policy_alone():
+    fit, learner, batch = setting()
+    fit = replace(fit, critic_passes=400, critic_l2=0.0)
+    error = lambda x: float(jnp.mean((values(x.critics.layers, batch.obs) - batch.target) ** 2))
+    fitted, _ = fit(learner, batch, jax.random.key(1))
+    assert error(fitted) < 0.2 * error(learner)
+    assert fitted.policy is learner.policy
+
+
+def test_l2_can_leave_biases_out():
+    fit, learner, batch = setting()
+    weight = jnp.ones(batch.obs.shape[0])
+    both = fit.loss(learner.critics.layers, batch.obs, batch.target, weight)
+    only = replace(fit, critic_l2_biases=False).loss(
+        learner.critics.layers, batch.obs, batch.target, weight
+    )
+    biases = sum(jnp.sum(b**2) for _, b in learner.critics.layers)
+    np.testing.assert_allclose(both - only, 1e-3 * biases, rtol=1e-3)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page in a real browser: every control is used, nothing is logged, nothing is fetched."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import TASKS, write_runs
+
+from holdfast.bench.store import load
+from holdfast.report.html import write_page
+from holdfast.report.payload import payload
+from holdfast.report.summary import summarise
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr "
+    "--virtual-time-budget=20000"
+).split()
+
+VISITS = Path(__file__).with_name("visits.js")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    runs, skipped = load([write_runs(folder / "runs")])
+    return write_page(folder, payload(summarise(runs, skipped, resamples=2_000), "Test </script>"))
+
+
+def visit(page: Path, name: str, width: int = 1280) -> dict[str, Any]:
+    """Open the page in a fresh profile and make the named visit of visits.js; what it found."""
+    assert BROWSER is not None
+    copy = page.with_name(f"{name}-{width}.html")
+    added = f"<script>{VISITS.read_text()}\nmake('{name}');</script></body>"
+    copy.write_text(page.read_text().replace("</body>", added))
+    profile = page.parent / f"profile-{copy.stem}"
+    size = [f"--window-size={width},900", f"--user-data-dir={profile}", "--dump-dom"]
+    command = [BROWSER, *FLAGS, *size, copy.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    said = re.findall(r".*CONSOLE.*", done.stderr)
+    match = re.search(r'data-found="([^"]*)"', done.stdout)
+    assert match, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(html.unescape(match.group(1)))
+    assert found["errors"] == [] and said == [] and found["fetched"] == []
+    return found
+
+
+def test_every_section_is_drawn(page: Path):
+    found = visit(page, "sections")
+    assert found["title"] == "Test </script>"
+    assert "3 algorithms · 2 tasks · 24 runs (23 finished)" in found["lead"]
+    assert found["charts"] == {"bars": 3, "scatter": 1, "multiples": 6, "profile": 2, "versus": 2}
+    assert found["groups"] == ["PROBABLY SAFE", "PROBABLY UNSAFE"]
+    assert found["rows"] == 3 and found["limit"] == 2
+    assert (found["best"], found["box"], found["over"]) == (2, 2, 4)
+    assert "seed 3: unfinished, 20,000 of 40,000 steps" in found["gaps"]
+    assert "algorithm.beta" in found["settings"]
+
+
+def test_algorithms_and_tasks_can_be_toggled(page: Path):
+    found = visit(page, "toggles")
+    assert found["start"] == found["again"] == found["all"] == [3, 2, 3]
+    assert found["without"] == [2, 2, 2] and found["one"] == [3, 1, 3]
+    assert "recomputed here" in found["note"]
+    assert found["none"] == [0, 1, 0] and found["nothing"] == [0, 0, 0]
+
+
+def test_the_pages_statistics_agree_with_ours(page: Path):
+    found = visit(page, "statistics")
+    runs, _ = load([page.parent / "runs"])
+    ours = summarise([run for run in runs if run.task == TASKS[0]], resamples=2_000)
+    for card, metric in zip(found["bars"], ("excess", "reward", "regret"), strict=True):
+        for name, text in card:
+            shown = float(re.sub("[^0-9.−]", "", text.replace("k", "")).replace("−", "-"))
+            assert shown == pytest.approx(ours.aggregate[name][metric].value, rel=0.05, abs=5e-3)
+
+
+def test_tables_sort_and_switch(page: Path):
+    found = visit(page, "tables")
+    assert found["down"] == ["ppo", "cpo", "c-trpo"] and found["up"] == ["c-trpo", "cpo", "ppo"]
+    assert found["sorted"] == "descending" and found["named"] == ["c-trpo", "cpo", "ppo"]
+    assert found["metrics"] == [3, 1, 1, 1] and found["regret"][0] == "ppo"
+    assert found["same"] >= 4
+
+
+def test_every_other_control(page: Path):
+    found = visit(page, "controls")
+    assert found["plain"] * 2 == found["bands"] and found["log"]
+    assert found["orders"][0] == "c-trpo,cpo,ppo" and found["orders"][2] == "c-trpo,ppo,cpo"
+    assert sorted(found["versus"]) == ["c-trpo", "cpo"]
+    assert found["themes"][0] != found["themes"][1] and found["back"] == found["themes"][0]
+
+
+def test_hovering_shows_values(page: Path):
+    found = visit(page, "hovering")
+    assert re.search(r"Return at \d+(\.\d+)?k", found["curve"]) and "c-trpo" in found["curve"]
+    assert found["dots"] == 3 and found["gone"]
+    assert "[" in found["bar"] and "regret" in found["marker"] and "ppo" in found["profile"]
+
+
+@pytest.mark.parametrize("width", [500, 1280])
+def test_nothing_is_wider_than_the_screen(page: Path, width: int):
+    found = visit(page, "sizes", width)
+    assert found["width"] <= found["inner"]
