@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the exact side grows: time and memory of values, optima and C-NPG steps.
 
-    python benchmarks/tabular_scale.py [--states 1000 10000 100000] [--limit SECONDS]
+    python benchmarks/tabular_scale.py [--states 400 1000 10000 100000] [--limit SECONDS]
 Each measurement runs in its own process, so that its peak memory is its own. Methods:
     values      exact evaluation of a policy on the sparse kernel
     columns     constrained optimum by column generation, what `optimum` uses at this size
@@ -34,7 +34,7 @@ from holdfast.tabular.occupancy import (
     occupancy_jacobian,
 )
 
-LARGEST = {"dense": 1_000, "naive": 1_000, "jacobian": 1_000, "highs": 10_000}
+LARGEST = {"dense": 1_000, "naive": 1_000, "jacobian": 400, "highs": 10_000}
 """States beyond which a method is not tried: its memory, or its time, grows out of hand."""
 METHODS = ("values", "columns", "highs", "dense", "naive", "step", "jacobian")
 
@@ -111,7 +111,7 @@ def cell(kind: str, states: int, method: str, limit: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Scale of the exact solvers.")
-    parser.add_argument("--states", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--states", type=int, nargs="+", default=[400, 1_000, 10_000, 100_000])
     parser.add_argument("--limit", type=float, default=300.0, help="seconds allowed for each cell")
     parser.add_argument("--kinds", nargs="+", default=["random", "grid"])
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)

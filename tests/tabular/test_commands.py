@@ -146,8 +146,9 @@ def test_playground_redraws_when_dragged(tmp_path: Path) -> None:
     """A pointer press moves the policy; sliders change the update; nothing is fetched."""
     script = """<script>
       const box = canvas.getBoundingClientRect();
-      const at = { clientX: box.left + box.width * (24 + 0.25 * 1072) / 1120, buttons: 1, pointerId: 1,
-                   clientY: box.top + box.height * (24 + 0.9 * 1072) / 1120 };
+      const along = (share, length) => length * (EDGE + share * SPAN) / SIZE;
+      const at = { clientX: box.left + along(0.25, box.width), buttons: 1, pointerId: 1,
+                   clientY: box.top + along(0.9, box.height) };
       canvas.dispatchEvent(new PointerEvent("pointerdown", at));
       byId("limit").value = 0.3; byId("limit").dispatchEvent(new Event("input"));
     </script></body>"""
