@@ -25,7 +25,7 @@ __all__ = ["exact_run", "without_damping"]
 
 
 def without_damping(algorithm: Any, radius: float | None = None) -> Any:
-    """The same algorithm with an exact dense solve in its trust region, and maybe another radius."""
+    """The algorithm with an exact dense solve in its trust region, and maybe another radius."""
     region = replace(algorithm.region, damping=0.0, solver="dense", kl_average=False)
     if radius is not None:
         region = replace(region, radius=radius)

@@ -3,8 +3,9 @@
 
 Dense kernels are factored. Sparse ones are not: on random graphs the factors fill up (a thousand
 states take a second), while the system itself is benign, because the spectrum of γ P_π lies in the
-disc of radius γ, and BiCGSTAB needs tens of products with the kernel. Each solution is checked by its residual; where the Krylov method
-stagnates the contraction x ← f + γ P x finishes the work, which cannot fail.
+disc of radius γ, and BiCGSTAB needs tens of products with the kernel. Each solution is checked by
+its residual; where the Krylov method stagnates the contraction x ← f + γ P x finishes the work,
+which cannot fail.
 """
 
 from collections.abc import Callable
