@@ -18,14 +18,15 @@ from holdfast.tabular.occupancy import evaluate
 from holdfast.tabular.square import Square
 from holdfast.tabular.trust import update
 
-RADIUS, FRAMES = 0.02, 36
+RADIUS, FRAMES = 0.01, 40
+GEOMETRY = Geometry(0.1, "log")
 
 
 def walk() -> list[Floats]:
     """Exact C-TRPO updates from one start."""
     policies = [two_action_policy(0.12, 0.2)]
     for _ in range(FRAMES - 1):
-        policies.append(update(toy(), policies[-1], RADIUS, "ctrpo", Geometry(1.0)).policy)
+        policies.append(update(toy(), policies[-1], RADIUS, "ctrpo", GEOMETRY).policy)
     return policies
 
 
@@ -52,7 +53,7 @@ def animate(file: Path) -> Path:
         def frame(k: int) -> list[Any]:
             while drawn:
                 drawn.pop().remove()
-            reach = np.nan_to_num(square.divergence(found[k], Geometry(1.0)), posinf=1.0)
+            reach = np.nan_to_num(square.divergence(found[k], GEOMETRY), posinf=1.0)
             level = np.minimum(reach, 10 * RADIUS)
             drawn.append(
                 left.contour(square.x, square.y, level, [RADIUS], colors=["white"], linewidths=1.4)

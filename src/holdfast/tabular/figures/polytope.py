@@ -23,8 +23,9 @@ def draw() -> Drawing:
     cmdp = toy()
     vertices = np.array([occupancy(cmdp, two_action_policy(*p)).reshape(-1) for p in ORDER])
     safe = clip_polygon(vertices, cmdp)
-    figure = canvas(4.6, 4.0)
-    axes: Any = figure.add_subplot(projection="3d")
+    figure = canvas(4.2, 3.7)
+    figure.set_layout_engine("none")  # 3-D axes keep wide margins: let them overlap the edge
+    axes: Any = figure.add_axes((-0.2, -0.08, 1.2, 1.18), projection="3d")
     for i, j in product(range(4), repeat=2):
         if i < j:
             axes.plot(*CORNERS[[i, j]].T, color="#9a9a9a", lw=0.8, zorder=1)
@@ -36,8 +37,7 @@ def draw() -> Drawing:
     _patch(axes, safe, GREEN, 0.55)
     cut = safe[np.isclose(safe @ cmdp.cost[0].reshape(-1), cmdp.cost_limit[0])] @ CORNERS
     axes.plot(*cut.T, color=INK, lw=1.8, zorder=5)
-    end = cut[np.argmin(cut[:, 0] - cut[:, 2])] if len(cut) else CORNERS.mean(axis=0)
-    axes.text(*end, r"$c\cdot d=b$  ", fontsize=8, ha="right", va="top")
+    axes.text(*cut.mean(axis=0), r"$c\cdot d=b$   ", fontsize=8, ha="right", va="top", zorder=9)
     rows: list[tuple[Any, ...]] = [
         ("vertex", *p, *map(float, d)) for p, d in zip(ORDER, vertices, strict=True)
     ]
@@ -53,7 +53,7 @@ def draw() -> Drawing:
     _reward_arrow(axes, cmdp, vertices)
     axes.set_axis_off()
     axes.view_init(elev=VIEW[0], azim=VIEW[1])
-    axes.set_box_aspect((1, 0.9, 0.85), zoom=1.35)
+    axes.set_box_aspect((1, 0.9, 0.85), zoom=1.15)
     names = ("point", "pi_a1_s1", "pi_a1_s2", "d_s1a1", "d_s1a2", "d_s2a1", "d_s2a2")
     return Drawing(figure, names, rows)
 
