@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -17,11 +18,11 @@ from holdfast.checkpoint import write_json
 
 
 def bench(
-    suite: str,
+    suite: tyro.conf.Positional[str],
     *,
     steps: float | None = None,
     seeds: str | None = None,
-    only: Sequence[str] = (),
+    only: tuple[str, ...] = (),
     jobs: int | None = None,
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,

@@ -81,7 +81,7 @@ def aggregate(summary: Summary) -> "Figure | None":
     rows = [*groups[0], *groups[1]]
     if not rows:
         return None
-    figure, axes = _subplots(1, 3, (9.0, 0.6 + 0.24 * len(rows)), sharey=True)
+    figure, axes = _subplots(1, 3, (9.0, 1.2 + 0.24 * len(rows)), sharey=True)
     tint, y = colours(summary), np.arange(len(rows), dtype=float)
     y[len(groups[0]) :] += 0.6
     for axis, metric in zip(axes.flat, METRICS, strict=True):
