@@ -37,9 +37,10 @@ def test_kills_of_cells_and_of_the_runner_change_nothing(
 ):
     out = suite.parent / "wild"
     runner = launch(suite, out)
-    wait_for(lambda: rows(out, CELLS[0]) >= 5)
+    wait_for(lambda: runner.poll() is not None or rows(out, CELLS[0]) >= 5)
     kill(cell_processes(out)[0])  # a cell dies: it is taken up again
-    wait_for(lambda: rows(out, CELLS[0]) >= 30)
+    wait_for(lambda: runner.poll() is not None or rows(out, CELLS[0]) >= 30)
+    assert runner.poll() is None, "the kills come while it is at work"
     runner.kill()  # the runner dies: its cells must die with it
     runner.communicate()
     wait_for(lambda: not cell_processes(out), 20)
