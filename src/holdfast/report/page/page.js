@@ -8,7 +8,7 @@ const METRICS = {reward: "Return", cost: "Cost", regret: "Cost regret"};
 const remember = "holdfast-report:" + data.title + names.join();
 
 const state = {
-  labels: new Set(names.keys()), tasks: new Set(tasks.keys()), order: "regret", band: true, log: false,
+  labels: new Set(names.keys()), tasks: new Set(tasks.keys()), order: "regret", band: true, smooth: false, log: false,
   metric: "all", sort: {}, reference: 0, theme: null,
 };
 const covered = l => tasks.every((_, t) => final(l, t));
@@ -80,6 +80,15 @@ function curve(l, t, metric) {
   return unpacked.get(key + metric);
 }
 
+// For the eye only: a moving mean over nine points; tables and statistics never see it.
+function smoothed(series) {
+  const y = series.y.map((v, k) => {
+    const near = series.y.slice(Math.max(0, k - 4), k + 5).filter(isFinite);
+    return isFinite(v) ? near.reduce((a, b) => a + b, 0) / near.length : v;
+  });
+  return {...series, y};
+}
+
 function learning() {
   at("multiples").replaceChildren();
   for (const t of chosenTasks()) {
@@ -88,7 +97,8 @@ function learning() {
     for (const metric of Object.keys(METRICS)) {
       const host = make("div", {className: "card"});
       grid.append(host);
-      const series = chosenLabels().map(l => curve(l, t, metric)).filter(Boolean);
+      const logged = chosenLabels().map(l => curve(l, t, metric)).filter(Boolean);
+      const series = state.smooth && metric !== "regret" ? logged.map(smoothed) : logged;
       const refs = metric === "cost" ? tasks[t].limits.map(b => [b, `limit ${plain(b)}`]) : [];
       lineChart(host, METRICS[metric], series, {refs, band: state.band, log: state.log && metric === "regret", calm: metric === "reward", from: 0});
     }
@@ -234,7 +244,7 @@ function chips(host, items, set, key) {
 function update() {
   chips(at("labels"), names.map((text, index) => ({index, text, title: text, swatch: true})), state.labels, "label");
   chips(at("tasks"), tasks.map((task, index) => ({index, text: task.short, title: task.name})), state.tasks, "task");
-  at("order").value = state.order; at("band").checked = state.band; at("log").checked = state.log;
+  at("order").value = state.order; at("band").checked = state.band; at("smooth").checked = state.smooth; at("log").checked = state.log;
   if (state.theme) document.documentElement.dataset.theme = state.theme;
   hideTip(); spotlight(null);
   for (const section of [overview, learning, finalTable, profiles, versus, clock, settings, gaps]) section();
@@ -261,6 +271,7 @@ at("tasks-all").onclick = choose(state.tasks, tasks.length, true);
 at("tasks-none").onclick = choose(state.tasks, tasks.length, false);
 at("order").onchange = event => { state.order = event.target.value; update(); };
 at("band").onchange = event => { state.band = event.target.checked; update(); };
+at("smooth").onchange = event => { state.smooth = event.target.checked; update(); };
 at("log").onchange = event => { state.log = event.target.checked; update(); };
 at("reference").onchange = event => { state.reference = +event.target.value; update(); };
 at("theme").onclick = () => {
