@@ -14,7 +14,7 @@ const state = {
 const covered = l => tasks.every((_, t) => final(l, t));
 const ranked = [...names.keys()].sort((a, b) => covered(b) - covered(a) || a - b), place = new Map(ranked.map((l, k) => [l, k]));
 tint = l => place.get(l);
-if (names.some((_, l) => covered(l))) for (const l of names.keys()) if (!covered(l) && tasks.some((_, t) => final(l, t))) state.labels.delete(l);
+if (names.length > 10 && names.some((_, l) => covered(l))) for (const l of names.keys()) if (!covered(l) && tasks.some((_, t) => final(l, t))) state.labels.delete(l);
 
 function restore() {
   try {
@@ -47,7 +47,7 @@ function aggregate(l, metric) {
 
 function unitText(kind) {
   const by = new Set(chosenTasks().map(t => tasks[t].unit[kind + "By"]));
-  return by.size === 1 ? [...by][0] : "the largest value on the task";
+  return by.size === 1 ? [...by][0] : "the largest";
 }
 
 function overview() {
@@ -59,11 +59,12 @@ function overview() {
   const hosts = ["excess", "reward", "regret"].map(() => make("div", {className: "card"}));
   at("bars").replaceChildren(...hosts);
   barChart(hosts[0], "Final cost relative to the limit", groups("excess"), {unsafe: true});
-  barChart(hosts[1], `Return, in units of ${unitText("reward")}`, groups("reward"));
-  barChart(hosts[2], `Cost regret, in units of ${unitText("regret")}`, groups("regret"));
+  barChart(hosts[1], `Return, relative to ${unitText("reward")}`, groups("reward"));
+  barChart(hosts[2], `Cost regret, relative to ${unitText("regret")}`, groups("regret"));
   const whole = state.tasks.size === tasks.length;
   at("aggregate-note").textContent = "Interquartile mean over seeds and chosen tasks with its 95 % stratified bootstrap interval" +
     (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit." +
+    (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed: their intervals say nothing of chance." : "") +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
   scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: aggregate(l, "excess")[2] <= 0})), "normalised cost regret", "normalised return");
 }
