@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of every test: CPU, strict promotion of types, and float64 where it is asked for."""
+"""Settings of every test: CPU, fast compilation, and float64 where it is asked for."""
 
 import os
 
@@ -8,7 +8,6 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import pytest
 
-jax.config.update("jax_numpy_dtype_promotion", "strict")
 # Tests compile hundreds of small functions and run each once: compiling fast is what counts.
 jax.config.update("jax_disable_most_optimizations", True)
 

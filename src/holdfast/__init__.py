@@ -1,4 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holdfast: safe reinforcement learning that respects cost limits while it learns."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.agent import Agent
+    from holdfast.algorithms import ALGORITHMS, CTRPO, TRPO
+    from holdfast.core.barrier import BARRIERS
+    from holdfast.envs.base import Step, VecEnv
+    from holdfast.envs.check import check_env
+    from holdfast.envs.make import make_env
+    from holdfast.run import Run, make_run
+    from holdfast.train import Epoch, train
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "ALGORITHMS",
+    "BARRIERS",
+    "CTRPO",
+    "TRPO",
+    "Agent",
+    "Epoch",
+    "Run",
+    "Step",
+    "VecEnv",
+    "check_env",
+    "make_env",
+    "make_run",
+    "train",
+]
+
+_HOMES = {
+    "ALGORITHMS": "holdfast.algorithms",
+    "BARRIERS": "holdfast.core.barrier",
+    "CTRPO": "holdfast.algorithms",
+    "TRPO": "holdfast.algorithms",
+    "Agent": "holdfast.agent",
+    "Epoch": "holdfast.train",
+    "Run": "holdfast.run",
+    "Step": "holdfast.envs.base",
+    "VecEnv": "holdfast.envs.base",
+    "check_env": "holdfast.envs.check",
+    "make_env": "holdfast.envs.make",
+    "make_run": "holdfast.run",
+    "train": "holdfast.train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used: a worker process never pays for JAX."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -333,11 +333,74 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     console.print(f"Go on:      holdfast resume {out}", highlight=False)
 
 
+def envs_command(env: tyro.conf.Positional[str] = "") -> None:
+    """Native tasks and probes, or a description of one.
+
+    Args:
+        env: An id; none lists all.
+    """
+    from holdfast.envs.make import known_ids
+    from holdfast.envs.probe import PROBES
+
+    console = Console()
+    if not env:
+        for name in known_ids():
+            console.print(name, highlight=False)
+        console.print("\nAny Gymnasium id that reports a cost works too: `holdfast check ENV`.")
+    elif env in PROBES:
+        probe = PROBES[env]
+        console.print(f"[bold]{env}[/]: {probe.summary}", highlight=False)
+        console.print(f"observations {probe.observation_space}", highlight=False)
+        console.print(f"actions      {probe.action_space}", highlight=False)
+        console.print(f"limits       {probe.cost_limits}", highlight=False)
+        console.print(
+            f"best safe return {probe.optimal_safe_return:g}, without limits "
+            f"{probe.optimal_return:g}; at most {probe.horizon} steps",
+            highlight=False,
+        )
+    else:
+        from holdfast.envs.native import describe
+
+        console.print(str(describe(env)), highlight=False, markup=False)
+
+
+def check_command(env: tyro.conf.Positional[str]) -> None:
+    """Look for faults in an environment and say how to mend them.
+
+    Args:
+        env: An environment id.
+    """
+    from holdfast.envs.check import check_env
+    from holdfast.envs.findings import print_findings
+
+    findings = check_env(env)
+    print_findings(findings)
+    if any(finding.severity == "error" for finding in findings):
+        raise SystemExit(1)
+
+
+def later(module: str, function: str, name: str) -> Callable[[list[str]], None]:
+    """A command whose module is imported only when it is called."""
+
+    def call(args: list[str]) -> None:
+        import importlib
+
+        with_tyro(getattr(importlib.import_module(module), function), name)(args)
+
+    return call
+
+
 COMMANDS: dict[str, Command] = {
     "list": Command(with_tyro(list_command, "list"), "algorithms, and the settings of one"),
     "train": Command(train_command, "train ALGO on ENV"),
     "resume": Command(with_tyro(resume_command, "resume"), "continue a run"),
     "evaluate": Command(with_tyro(evaluate_command, "evaluate"), "judge a trained policy's safety"),
+    "envs": Command(with_tyro(envs_command, "envs"), "tasks, and a description of one"),
+    "check": Command(with_tyro(check_command, "check"), "find faults in your environment"),
+    "bench": Command(later("holdfast.bench.command", "bench", "bench"), "run a whole comparison"),
+    "report": Command(
+        later("holdfast.report.command", "report_command", "report"), "compare runs in one page"
+    ),
     "plot": Command(with_tyro(plot_command, "plot"), "draw a run's return, cost and regret"),
     "demo": Command(with_tyro(demo_command, "demo"), "C-TRPO on HalfCheetah in 90 seconds"),
 }

@@ -23,6 +23,7 @@ from holdfast.core.critic import values
 from holdfast.core.estimate import Normaliser, gae, standardise
 from holdfast.core.policies import Layers
 from holdfast.envs.base import Floats, VecEnv
+from holdfast.envs.native.pilot import Pilot
 
 Normalise = Literal["running", "epoch", "none"]
 
@@ -98,8 +99,15 @@ def collect(
     """Act for noise.shape[0] vector steps from `obs`; also returns the last obs and statistics.
 
     `running` statistics move at every step, as in the published runs (D8); those of `epoch` are
-    frozen and merged at the end.
+    frozen and merged at the end, so that a batch which can act by itself does.
     """
+    if (
+        normalise != "running"
+        and not raw_final_obs
+        and hasattr(env, "collect")
+        and actor.sizes == ()
+    ):
+        return _delegate(env, actor, normaliser, noise, normalise, clip_actions, watch)
     steps, num_envs = noise.shape[:2]
     size, constraints = obs.shape[1], len(env.cost_names)
     space = env.action_space
@@ -152,6 +160,39 @@ def collect(
     if seen is not None:
         normaliser = normaliser.merge(seen.reshape(-1, size))
     return out, obs, normaliser
+
+
+def _delegate(
+    env: Any,
+    actor: Actor,
+    normaliser: Normaliser,
+    noise: NDArray[np.float32],
+    normalise: Normalise,
+    clip: bool,
+    watch: Watch | None,
+) -> tuple[Rollout, Floats, Normaliser]:
+    """An epoch without a hand-over at every step; the same to the last bit for any workers."""
+    space: gym.spaces.Box = env.action_space
+    middle, half = box_scale(space)
+    plain = normalise == "none"
+    assert actor.std is not None
+    pilot = Pilot(
+        layers=actor.layers,
+        std=actor.std,
+        mean=np.zeros_like(normaliser.mean) if plain else normaliser.mean,
+        deviation=np.ones_like(normaliser.var) if plain else np.sqrt(normaliser.var + 1e-8),
+        middle=middle,
+        half=half,
+        low=space.low if clip else None,
+        high=space.high if clip else None,
+    )
+    within = (lambda t: watch(t * noise.shape[1])) if watch else None
+    epoch = env.collect(pilot, noise, within)
+    out = Rollout(**{name: getattr(epoch, name) for name in Rollout.__dataclass_fields__})
+    _reject_not_finite(out)
+    if not plain:
+        normaliser = normaliser.merge(epoch.raw.reshape(-1, epoch.raw.shape[-1]))
+    return out, epoch.raw[-1], normaliser
 
 
 def _reject_not_finite(rollout: Rollout) -> None:

@@ -51,9 +51,15 @@ def barriers(b, kind="entropy", beta=1.0, **rest):
     return Barriers(kind, slack, jnp.full_like(slack, beta), **rest)
 
 
-@pytest.mark.parametrize("action", ["box", "discrete"])
-@pytest.mark.parametrize("kind", ["entropy", "log", "reversed-entropy"])
-@pytest.mark.parametrize("order", ["old-new", "new-old"])
+@pytest.mark.parametrize(
+    ("action", "kind", "order"),
+    [
+        ("box", "entropy", "old-new"),
+        ("box", "log", "new-old"),
+        ("discrete", "log", "old-new"),
+        ("discrete", "reversed-entropy", "new-old"),
+    ],
+)
 def test_the_curvature_is_the_hessian_of_the_divergence(action, kind, order, float64):
     """C10: autodiff of the divergence that the search tests = F + Σ w a aᵀ that the solver uses."""
     region = TrustRegion(damping=0.0, kl_order=order)
@@ -89,7 +95,7 @@ def test_gradients_are_those_of_the_surrogates(float64):
         )
 
 
-@pytest.mark.parametrize("constraints", [1, 2, 3])
+@pytest.mark.parametrize("constraints", [1, 3])
 def test_all_solvers_find_the_same_direction(constraints, float64):
     """C20: Woodbury, CG on the sum and the dense inverse agree, also for a very stiff barrier."""
     b, old = batch(constraints=constraints), policy()
@@ -97,9 +103,13 @@ def test_all_solvers_find_the_same_direction(constraints, float64):
     found = []
     for solver in ("woodbury", "sum", "dense"):
         region = TrustRegion(solver=solver, cg_steps=400)
-        local = linearise(old, b, True)
-        gradient = local.gradients(b.adv_r[:, None])[0]
-        found.append(region.direction(local, gradient, barriers(b))[0])
+
+        @jax.jit
+        def direction(o, x, region=region):
+            local = linearise(o, x, True)
+            return region.direction(local, local.gradients(x.adv_r[:, None])[0], barriers(x))[0]
+
+        found.append(direction(old, b))
     np.testing.assert_allclose(found[0], found[2], rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found[1], found[2], rtol=1e-5, atol=1e-7)
 
@@ -150,14 +160,17 @@ def stepper(search, kind, radius):
     return run
 
 
-@pytest.mark.parametrize("search", ["backtrack", "bracket"])
-@pytest.mark.parametrize("kind", ["entropy", "log", "reversed-entropy"])
-@given(
-    seed=st.integers(0, 10_000),
-    slack=st.floats(1e-3, 20),
-    radius=st.sampled_from([1e-4, 0.01, 0.5]),
+@pytest.mark.parametrize(
+    ("search", "kind", "radius"),
+    [
+        ("backtrack", "entropy", 0.01),
+        ("backtrack", "log", 0.5),
+        ("bracket", "entropy", 0.5),
+        ("bracket", "reversed-entropy", 1e-4),
+    ],
 )
-@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), slack=st.floats(1e-3, 20))
+@settings(max_examples=100, deadline=None)
 def test_accepted_steps_lie_in_their_region(search, kind, seed, slack, radius):
     b, old = batch(seed, dtype=jnp.float32, size=64), policy(dtype=jnp.float32)
     b = replace(b, cost_return=b.cost_limit - jnp.float32(slack))

@@ -60,7 +60,9 @@ def test_c10_three_divergences_share_one_hessian(rng: np.random.Generator, name:
         weight = np.asarray(beta) * BARRIERS[name].curvature(old.slack)
         expected = constrained_gramian(cmdp, pi, weight)
         for divergence in (surrogate, lambda th: exact(th, theta), lambda th: exact(theta, th)):
-            np.testing.assert_allclose(jax.jit(jax.hessian(divergence))(theta), expected, atol=1e-10)
+            np.testing.assert_allclose(
+                jax.jit(jax.hessian(divergence))(theta), expected, atol=1e-10
+            )
         other = np.random.default_rng(1).dirichlet(np.full(3, 50.0), size=3)
         geometry = Geometry((0.7, 1.9), name)
         value = bregman_divergence(cmdp, evaluate(cmdp, other), old, geometry)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a user meets it: it works, and what is wrong is one sentence and exit 2."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from holdfast import cli
+from holdfast.options import options, parse_limits, parse_run, take, whole
+from holdfast.run import make_run
+from holdfast.sinks import read_rows
+
+QUICK = (
+    "--steps 400 --epoch-steps 200 --num-envs 4 --hidden 8 --critic-passes 1 --cg-steps 3".split()
+)
+
+
+def fails(capsys, *args, code=2):
+    """The one sentence that a bad command prints."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main(list(args))
+    assert stop.value.code == code
+    printed = capsys.readouterr().err.strip()
+    assert printed.startswith("holdfast:")
+    return printed
+
+
+def test_train_resume_evaluate_plot(tmp_path, capsys):
+    out = tmp_path / "run"
+    cli.main(["train", "CTRPO", "probe/Speed-v0", *QUICK, "--out", str(out), "--tensorboard"])
+    told = capsys.readouterr()
+    assert "return" in told.err and "cost" in told.err  # plain lines, not on a terminal
+    assert str(out) in told.out
+    assert (out / "done.json").exists() and list((out / "tensorboard").iterdir())
+    cli.main(["resume", str(out), "--steps", "600", "--quiet"])
+    assert len(read_rows(out / "progress.csv")) == 3
+    capsys.readouterr()
+    cli.main(["evaluate", str(out), "--episodes", "12", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert result["episodes"] == 12 and result["safe_at_95"] in ("yes", "no", "undecided")
+    assert result["cost"]["cost"]["limit"] == 25.0
+    cli.main(["evaluate", str(out), "--episodes", "12"])
+    assert "Safe at 95 %" in capsys.readouterr().out
+    cli.main(["plot", str(out)])
+    assert (out / "progress.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_tensorboard_has_environment_steps_on_its_axis(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    out = tmp_path / "run"
+    cli.main(
+        ["train", "trpo", "probe/Speed-v0", *QUICK, "--out", str(out), "--tensorboard", "--quiet"]
+    )
+    events = EventAccumulator(str(out / "tensorboard")).Reload()
+    points = events.Scalars("ep_return")
+    assert [p.step for p in points] == [200, 400]
+    rows = read_rows(out / "progress.csv")
+    assert points[0].value == pytest.approx(float(rows[0]["ep_return"]), rel=1e-6)
+
+
+def test_wandb_offline(tmp_path, monkeypatch):
+    pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    code = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
+    out = tmp_path / "run"
+    subprocess.run(
+        [sys.executable, "-c", code, "train", "trpo", "probe/Speed-v0", *QUICK, "--quiet",
+         "--out", str(out), "--wandb", "holdfast-test"],
+        check=True, timeout=180,
+    )  # fmt: skip
+    assert list(out.glob("wandb/offline-run-*/run-*.wandb"))
+    assert (out / "done.json").exists()
+
+
+def test_list_shows_algorithms_options_and_presets(capsys):
+    cli.main([])
+    assert "evaluate" in capsys.readouterr().out
+    cli.main(["list"])
+    assert "c-trpo" in capsys.readouterr().out
+    cli.main(["list", "c-trpo"])
+    told = capsys.readouterr().out
+    for flag in ("--beta", "--hysteresis", "--barrier", "--num-envs", "--cost-limit"):
+        assert flag in told
+    assert "raw_final_obs = True" in told and "barrier = log" in told
+    cli.main(["envs"])
+    assert "SafetyHalfCheetahVelocity-v1" in capsys.readouterr().out
+    cli.main(["envs", "probe/Shortcut-v0"])
+    assert "best safe return 26" in capsys.readouterr().out
+
+
+def test_every_option_has_a_help_text():
+    for name in ("c-trpo", "trpo"):
+        for option in options(make_run(name)):
+            assert len(option.help) > 10, option.path
+
+
+def test_flags_win_over_the_preset():
+    run, rest = parse_run(
+        "c-trpo",
+        "E",
+        "--preset holdfast --barrier entropy --steps 1e6 --seed 7 --limit a=3".split(),
+        "t",
+    )
+    assert rest == [] and run.preset == "holdfast"
+    assert run.algorithm.barrier == "entropy" and run.algorithm.margin_confidence == 1.0
+    assert run.steps == 1_000_000 and run.seed == 7 and run.limits == {"a": 3.0}
+    several, _ = parse_run("c-trpo", "E", "--beta 1 2 --no-kl-average".split(), "t")
+    assert several.algorithm.beta == (1.0, 2.0) and several.algorithm.region.kl_average is False
+
+
+def test_numbers_and_pairs():
+    assert whole("1e6") == 1_000_000 and whole("20_000") == 20_000
+    with pytest.raises(ValueError, match="not a whole number"):
+        whole("1.5")
+    assert parse_limits(["a=1", "b=2.5"]) == {"a": 1.0, "b": 2.5}
+    with pytest.raises(ValueError, match=r"NAME=NUMBER"):
+        parse_limits(["hazards"])
+    assert take(["--x", "1", "a", "--x=2"], "--x") == (["a"], ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["trian"], "did you mean 'train'"),
+        (["train"], "needs an algorithm and an environment"),
+        (["train", "c-trp", "probe/Speed-v0"], "did you mean 'c-trpo'"),
+        (["train", "c-trpo", "SafetyPointGoal1-v9"], "SafetyPointGoal1-v0"),
+        (["train", "c-trpo", "CartPole-v1"], "reports no cost"),
+        (["train", "c-trpo", "probe/Speed-v0", "--cost-limit", "-1"], "must be a finite number"),
+        (["train", "c-trpo", "probe/Speed-v0", "--cost-limit", "0"], "no interior"),
+        (["train", "c-trpo", "probe/Speed-v0", "--beta", "0"], "beta=0.0 must be positive"),
+        (["train", "c-trpo", "probe/Speed-v0", "--hysteresis", "1.4"], "must lie in (0, 1]"),
+        (["train", "c-trpo", "probe/Speed-v0", "--hysterisis", "0.8"], "--hysteresis"),
+        (["train", "c-trpo", "probe/Speed-v0", "--preset", "paper"], "published, corrected"),
+        (["train", "c-trpo", "probe/Speed-v0", "--limit", "hazards=25"], "hazards"),
+        (["train", "c-trpo", "probe/Speed-v0", "--limit", "25"], "NAME=NUMBER"),
+        (["train", "c-trpo", "probe/Speed-v0", "--epoch-steps", "1001"], "use epoch_steps=1000"),
+        (["train", "c-trpo", "probe/Speed-v0", "--standardise-cost"], "barrier method"),
+        (["resume", "/nonexistent-run"], "is not a run folder"),
+        (["evaluate", "/nonexistent-run"], "is not a run folder"),
+        (["list", "no-such-thing"], "unknown algorithm"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence(args, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = fails(capsys, *args)
+    assert words in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "runs").exists()
+
+
+def test_existing_output_folder_and_finished_run(tmp_path, capsys):
+    out = tmp_path / "run"
+    train = ["train", "trpo", "probe/Speed-v0", *QUICK, "--quiet", "--out", str(out)]
+    cli.main(train)
+    assert "exists and is not empty" in fails(capsys, *train)
+    assert "is finished" in fails(capsys, "resume", str(out))
+    (out / "run.json").write_text("{")
+    assert "is damaged" in fails(capsys, "evaluate", str(out))
+
+
+def test_interrupt_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    import holdfast.folder as folder
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(folder, "drive", interrupted)
+    out = str(tmp_path / "run")
+    told = fails(capsys, "train", "trpo", "probe/Speed-v0", *QUICK, "--out", out, code=130)
+    assert f"holdfast resume {out}" in told.replace("\n", "")

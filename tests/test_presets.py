@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deviation register as data: every row switches, both ways, and is recorded."""
+
+import json
+
+import pytest
+
+from holdfast.algorithms import ALGORITHMS, CTRPO, find
+from holdfast.run import (
+    PRESETS,
+    REGISTER,
+    from_json,
+    make_run,
+    preset_changes,
+    registered_name,
+    to_json,
+)
+
+
+def value_at(run, setting):
+    for part in setting.split("."):
+        run = getattr(run, part)
+    return run
+
+
+def test_rows_d1_to_d17_are_there():
+    """D12 is one number for centred advantages, D14 a name, D16 a task's minibatch: see below."""
+    codes = {row.code for row in REGISTER}
+    assert {f"D{i}" for i in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17)} <= codes
+
+
+@pytest.mark.parametrize("preset", ["published", "corrected"])
+def test_every_row_takes_its_side(preset):
+    run = make_run("c-trpo", preset)
+    for row in REGISTER:
+        if (row.needs and not hasattr(run.algorithm, row.needs)) or (
+            row.unless and hasattr(run.algorithm, row.unless)
+        ):
+            continue
+        try:
+            found = value_at(run, row.setting)
+        except AttributeError:
+            continue  # a setting of another algorithm
+        assert found == getattr(row, preset), row
+    assert run.preset == preset and to_json(run)["preset"] == preset
+
+
+def test_published_c_trpo_by_hand():
+    run = make_run("c-trpo", "published")
+    algorithm = run.algorithm
+    assert (algorithm.beta, algorithm.barrier, algorithm.hysteresis) == (1.0, "entropy", 0.8)
+    assert (algorithm.region.radius, algorithm.region.damping) == (0.01, 0.1)
+    assert (algorithm.region.cg_steps, algorithm.region.backtracks) == (15, 15)
+    assert (algorithm.region.shrink, algorithm.region.cg_eps) == (0.8, 1e-6)
+    assert (algorithm.critic.critic_lr, algorithm.critic.critic_passes) == (1e-3, 10)
+    assert (algorithm.critic.critic_minibatch, algorithm.critic.critic_l2) == (128, 1e-3)
+    assert (run.num_envs, run.epoch_steps, run.gamma, run.lam) == (10, 20_000, 0.99, 0.95)
+    assert run.hidden == (64, 64) and run.cost_limit == 25.0
+
+
+def test_point_push_has_its_own_minibatch_only_when_published():
+    """D16"""
+    sizes = {
+        (task, preset): make_run("c-trpo", preset, env=task).algorithm.critic.critic_minibatch
+        for task in ("SafetyPointPush1-v0", "SafetyPointGoal1-v0")
+        for preset in ("published", "corrected")
+    }
+    assert sizes.pop(("SafetyPointPush1-v0", "published")) == 256
+    assert set(sizes.values()) == {128}
+
+
+def test_ablations_are_names():
+    """D14 and the noise study."""
+    assert make_run("c-trpo-no-hysteresis").algorithm.hysteresis == 1.0
+    noise = make_run("c-trpo-noise")
+    assert noise.algorithm.hysteresis == 1.0 and noise.cost_value_noise == 0.1
+
+
+def test_holdfast_is_the_combination_of_section_six():
+    run = make_run("c-trpo", "holdfast")
+    assert run.cost_estimate == "epoch" and run.algorithm.barrier == "log"
+    assert run.algorithm.cost_scale == "episode" and run.algorithm.margin_confidence == 1.0
+
+
+def test_barrier_methods_never_standardise_costs():
+    assert make_run("c-trpo", "corrected").standardise_cost is False
+    assert "standardise_cost" not in preset_changes(make_run("c-trpo"), "corrected")
+    with pytest.raises(ValueError, match="barrier method"):
+        make_run("c-trpo", standardise_cost=True)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+def test_runs_survive_json(name, preset):
+    run = make_run(name, preset, env="x", limits={"a": 1.0}, seed=3)
+    assert from_json(json.loads(json.dumps(to_json(run)))) == run
+
+
+def test_values_know_their_names():
+    assert registered_name(CTRPO()) == "c-trpo"
+    assert registered_name(CTRPO(hysteresis=1.0)) == "c-trpo-no-hysteresis"
+    assert registered_name(CTRPO(beta=3.0)) == "c-trpo"
+    assert find("C_Trpo") == "c-trpo"
+
+
+def test_unknown_names_suggest():
+    with pytest.raises(ValueError, match=r"did you mean 'beta'"):
+        make_run("c-trpo", bet=1)
+    with pytest.raises(ValueError, match=r"unknown preset 'paper'"):
+        make_run("c-trpo", "paper")
+    with pytest.raises(ValueError, match=r"unknown key 'sead'"):
+        from_json(to_json(make_run("trpo")) | {"sead": 1})
+    with pytest.raises(ValueError, match=r"not of the expected type"):
+        from_json(to_json(make_run("trpo")) | {"seed": "zero"})

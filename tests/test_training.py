@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training: same seed, same bits; killed and resumed, the same bits; bad input, one sentence."""
+
+import csv
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+
+import holdfast.train as loop
+from holdfast import Agent, make_env, make_run, train
+from holdfast.checkpoint import CheckpointError
+from holdfast.core.policies import Categorical, Gaussian
+from holdfast.envs.base import Step
+from holdfast.folder import create, drive, load_state, open_folder, state_arrays
+from holdfast.sinks import CSV, read_rows
+from holdfast.train import CLOCK_COLUMNS, TrainingError, first_state
+
+SMALL = dict(
+    num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
+)
+
+
+def small(env="probe/Speed-v0", algorithm="c-trpo", epochs=4, **settings):
+    chosen = SMALL | settings
+    return make_run(algorithm, env=env, steps=epochs * chosen["epoch_steps"], **chosen)
+
+
+def rows_without_clock(path):
+    return [{k: v for k, v in row.items() if k not in CLOCK_COLUMNS} for row in read_rows(path)]
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+def finish(folder, env):
+    state, complaints = load_state(folder)
+    assert complaints == []
+    for _ in drive(folder, env, state=state):
+        pass
+
+
+@pytest.mark.parametrize("normalise", ["running", "epoch", "none"])
+@pytest.mark.parametrize("env", ["probe/Speed-v0", "probe/Machines-v0"])
+def test_same_seed_same_bits_and_another_seed_another_run(env, normalise):
+    results = []
+    for seed in (0, 0, 1):
+        run = small(env, epochs=2, seed=seed, normalise=normalise)
+        *_, last = train(run, make_env(env, run.num_envs))
+        results.append(state_arrays(last.state))
+    same(results[0], results[1])
+    name = "learner.policy.layers[0][0]"
+    assert not np.array_equal(results[0][name], results[2][name])
+
+
+@pytest.mark.parametrize("env", ["probe/Shortcut-v0", "SafetyHopperVelocity-v1"])
+def test_resumed_run_ends_with_the_same_bytes(env, tmp_path):
+    """Stopped after any epoch and loaded from disk: identical state and rows."""
+    run = small(env, epochs=4)
+    whole = create(tmp_path / "whole", run, make_env(env, run.num_envs))
+    for epoch in drive(whole, make_env(env, run.num_envs)):
+        final = state_arrays(epoch.state)
+    stopped = create(tmp_path / "stopped", run, make_env(env, run.num_envs))
+    for stop in (1, 2, 3):
+        state, _ = load_state(open_folder(tmp_path / "stopped"))
+        for epoch in drive(stopped, make_env(env, run.num_envs), state=state):
+            if epoch.index == stop:
+                break
+    finish(open_folder(tmp_path / "stopped"), make_env(env, run.num_envs))
+    again, _ = load_state(stopped)
+    same(state_arrays(again), final)
+    rows = rows_without_clock(tmp_path / "whole" / "progress.csv")
+    assert rows == rows_without_clock(tmp_path / "stopped" / "progress.csv")
+    assert len(rows) == 4 and stopped.finished
+
+
+def test_foreign_environments_resume_to_the_same_bits_by_seeded_resets(tmp_path):
+    """They cannot be put back, so every epoch starts with a reset whose seed is its address."""
+    make = lambda: make_env(lambda: Pendulum(), 2)
+    run = small("pendulum", epochs=3, num_envs=2)
+    whole = create(tmp_path / "whole", run, make())
+    for epoch in drive(whole, make()):
+        final = state_arrays(epoch.state)
+    broken = create(tmp_path / "broken", run, make())
+    for epoch in drive(broken, make()):
+        if epoch.index == 2:
+            break
+    finish(broken, make())
+    same(state_arrays(load_state(broken)[0]), final)
+
+
+class Pendulum(gym.Env):
+    """A foreign environment: Gymnasium's pendulum that also reports its torque as a cost."""
+
+    def __init__(self):
+        self.inner = gym.make("Pendulum-v1", max_episode_steps=50)
+        self.observation_space, self.action_space = (
+            self.inner.observation_space,
+            self.inner.action_space,
+        )
+
+    def reset(self, *, seed=None, options=None):
+        return self.inner.reset(seed=seed)
+
+    def step(self, action):
+        obs, reward, terminated, truncated, _ = self.inner.step(action)
+        return obs, reward, terminated, truncated, {"cost": float(np.abs(action[0]) > 1)}
+
+
+KILLED = """
+import sys
+from holdfast.agent import open_env
+from holdfast.folder import drive, load_state, open_folder
+folder = open_folder(Path(sys.argv[1]))
+state, _ = load_state(folder)
+for _ in drive(folder, open_env(folder.run, folder.run.env), state=state):
+    pass
+"""
+
+
+def test_sigkill_at_random_instants(tmp_path):
+    """The short version of benchmarks/kill_resume.py: a few kills, then byte-identical."""
+    run = small(epochs=60, critic_passes=1)
+    env = make_env(run.env, run.num_envs)
+    whole = create(tmp_path / "whole", run, env)
+    for epoch in drive(whole, env):
+        final = state_arrays(epoch.state)
+    create(tmp_path / "killed", run, env)
+    rng = np.random.default_rng(0)
+    kills = 0
+    deadline = time.monotonic() + 240
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "jax")}
+    cache["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    while not (tmp_path / "killed" / "done.json").exists():
+        assert time.monotonic() < deadline
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path / "killed")], env=os.environ | cache
+        )
+        before = len(progress(tmp_path))
+        while process.poll() is None and len(progress(tmp_path)) < before + 5:
+            time.sleep(0.005)
+        if kills < 4 and process.poll() is None:
+            time.sleep(rng.uniform(0, 0.05))
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills == 4
+    same(state_arrays(load_state(open_folder(tmp_path / "killed"))[0]), final)
+    rows = rows_without_clock(tmp_path / "whole" / "progress.csv")
+    assert rows == rows_without_clock(tmp_path / "killed" / "progress.csv")
+
+
+def progress(tmp_path):
+    path = tmp_path / "killed" / "progress.csv"
+    return path.read_bytes().splitlines() if path.exists() else []
+
+
+def test_results_do_not_depend_on_the_number_of_workers():
+    ends = []
+    for workers in (0, 1, 2):
+        run = small("SafetyHopperVelocity-v1", epochs=2, normalise="epoch")
+        env = make_env(run.env, run.num_envs, workers=workers)
+        try:
+            *_, last = train(run, env)
+        finally:
+            env.close()
+        ends.append(state_arrays(last.state))
+    same(ends[0], ends[1])
+    same(ends[0], ends[2])
+
+
+def test_one_compilation_for_a_run(monkeypatch):
+    run = small(epochs=3)
+    estimate, update = loop.compiled(run)
+    monkeypatch.setattr(loop, "compiled", lambda run: (estimate, update))
+    counts = []
+    for _ in train(run, make_env(run.env, run.num_envs)):
+        counts.append((estimate._cache_size(), update._cache_size()))
+    assert counts == [(1, 1)] * 3
+
+
+def test_policies_follow_the_action_space():
+    def kind(env):
+        run = small()
+        return first_state(run, env).learner.policy
+
+    assert isinstance(kind(make_env("probe/Speed-v0", 4)), Gaussian)
+    assert isinstance(kind(make_env("probe/Shortcut-v0", 4)), Categorical)
+    multi = kind(make_env("probe/Machines-v0", 4))
+    assert isinstance(multi, Categorical | Gaussian)
+
+
+def test_progress_has_the_promised_columns(tmp_path):
+    promised = (
+        "epoch env_steps ep_return ep_cost ep_length cost_regret kl divergence recovering "
+        "steps_per_second time_rollout time_update cost_regret_raw"
+    ).split()
+    env = make_env("probe/Machines-v0", 4)
+    run = small("probe/Machines-v0", epochs=2, limits={"heat": 9.0, "noise": 9.75})
+    folder = create(tmp_path / "run", run, env)
+    epochs = list(drive(folder, env))
+    with (tmp_path / "run" / "progress.csv").open() as file:
+        row = next(csv.DictReader(file))
+    for name in [
+        *promised,
+        "ep_cost/heat",
+        "cost_regret/heat",
+        "ep_cost/noise",
+        "cost_regret/noise",
+    ]:
+        assert name in row
+    last = epochs[-1].metrics
+    np.testing.assert_allclose(last["ep_cost"], last["ep_cost/heat"] + last["ep_cost/noise"])
+    saved = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert saved["limits"] == {"heat": 9.0, "noise": 9.75}
+    assert saved["versions"]["jax"] == jax.__version__ and saved["preset"] is None
+    assert float(row["ep_return"]) == epochs[0].metrics["ep_return"]  # to the last bit
+
+
+def test_regret_is_the_sum_of_positive_excesses():
+    """C23 on a run: V_c = (30, 20, 27), b = 25 gives 7."""
+    from holdfast.core.stats import cost_regret
+
+    assert cost_regret(np.array([30.0, 20.0, 27.0]), 25.0) == pytest.approx(7.0)
+    run = small("probe/Shortcut-v0", epochs=4, cost_limit=0.4)
+    total = smooth = 0.0
+    for epoch in train(run, make_env(run.env, run.num_envs)):
+        m = epoch.metrics
+        total += max(0.0, m["ep_cost_raw"] - 0.4)
+        smooth += max(0.0, m["ep_cost"] - 0.4)
+        assert m["cost_regret_raw"] == pytest.approx(total)
+        assert m["cost_regret"] == pytest.approx(smooth)
+    assert total > 0
+
+
+def test_the_first_estimate_of_the_published_preset_is_zero():
+    """D3 and D15: the published update starts in recovery, believes J_c = 0, and so improves."""
+    run = small("probe/Shortcut-v0", epochs=1, cost_limit=0.01)
+    modes = {}
+    for preset in ("published", "corrected"):
+        chosen = make_run("c-trpo", preset, env=run.env, steps=200, cost_limit=0.01, **SMALL)
+        (epoch,) = train(chosen, make_env(run.env, run.num_envs))
+        modes[preset] = epoch.metrics["recovering"]
+        assert epoch.metrics["ep_cost"] > 0.01
+    assert modes == {"published": 0, "corrected": 1}
+
+
+def test_noisy_cost_values_disturb_only_the_costs():
+    """σ perturbs cost advantages and targets, never the estimate of J_c (D31)."""
+    ends = {}
+    for noise in (0.0, 0.5):
+        run = small("probe/Shortcut-v0", "c-trpo-noise", epochs=1, cost_value_noise=noise)
+        (ends[noise],) = train(run, make_env(run.env, run.num_envs))
+    assert ends[0.0].metrics["ep_cost"] == ends[0.5].metrics["ep_cost"]
+    clean, noisy = (ends[n].state.learner.critics.layers for n in (0.0, 0.5))
+    np.testing.assert_array_equal(clean[0][0][0], clean[0][0][0])
+    assert not np.array_equal(clean[0][0][1], noisy[0][0][1])
+
+
+class Faulty:
+    """A probe whose environment 2 gives NaN in one place after a while."""
+
+    def __init__(self, what, after=130):
+        self.inner = make_env("probe/Speed-v0", 4)
+        self.what, self.left = what, after
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def step(self, action):
+        step = self.inner.step(action)
+        self.left -= 1
+        if self.left == 0:
+            value = getattr(step, self.what).copy()
+            value[2] = np.nan
+            fields = {"next_obs": value} if self.what == "obs" else {}
+            return Step(**(step.__dict__ | {self.what: value} | fields))
+        return step
+
+
+@pytest.mark.parametrize("what", ["reward", "cost", "obs"])
+def test_nan_stops_with_epoch_env_and_last_good_checkpoint(what, tmp_path):
+    env = Faulty(what)
+    folder = create(tmp_path / "run", small(), env)
+    with pytest.raises(TrainingError) as error:
+        for _ in drive(folder, env):
+            pass
+    message = str(error.value)
+    assert "epoch 3" in message and "environment 2" in message
+    assert "last good checkpoint is epoch 2" in message and "holdfast resume" in message
+    finish(folder, make_env("probe/Speed-v0", 4))  # nothing was lost
+    assert len(read_rows(tmp_path / "run" / "progress.csv")) == 4
+
+
+def test_an_epoch_without_a_finished_episode_is_refused():
+    run = small("SafetyHalfCheetahVelocity-v1", epochs=1)
+    with pytest.raises(TrainingError, match=r"no episode has ended.*raise epoch_steps"):
+        list(train(run, make_env(run.env, run.num_envs)))
+
+
+def test_existing_folder_is_never_overwritten(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"exists and is not empty.*holdfast resume.*--out"):
+        create(tmp_path, small(), make_env("probe/Speed-v0", 4))
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def trained(tmp_path, epochs=3):
+    env = make_env("probe/Speed-v0", 4)
+    folder = create(tmp_path / "run", small(epochs=epochs), env)
+    for _ in drive(folder, env):
+        pass
+    return folder
+
+
+def test_a_truncated_checkpoint_falls_back_to_the_one_before(tmp_path):
+    folder = trained(tmp_path)
+    newest = folder.path / "checkpoint" / "epoch-000003" / "state.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    state, complaints = load_state(folder)
+    assert state.epoch == 2 and "truncated or altered" in complaints[0]
+    older = folder.path / "checkpoint" / "epoch-000002" / "state.json"
+    older.write_text("{")
+    with pytest.raises(CheckpointError, match=r"no checkpoint .* is whole.*train anew"):
+        load_state(folder)
+
+
+def test_hostile_checkpoints_are_refused(tmp_path):
+    """A valid digest does not make foreign content welcome: names, shapes, types are checked."""
+    import hashlib
+
+    from safetensors.numpy import save
+
+    folder = trained(tmp_path, epochs=1)
+    place = folder.path / "checkpoint" / "epoch-000001"
+    honest = (place / "state.safetensors").read_bytes()
+    arrays = state_arrays(load_state(folder)[0])
+
+    def plant(content):
+        (place / "state.safetensors").write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        (place / "state.json").write_text(json.dumps({"format": 1, "epoch": 1, "sha256": digest}))
+
+    huge = (2**40).to_bytes(8, "little") + b"{}"
+    wrong_shape = arrays | {"regret": np.zeros((2, 7))}
+    wrong_policy = arrays | {"learner.policy.layers[0][0]": np.zeros((3, 3), np.float32)}
+    missing = {k: v for k, v in arrays.items() if k != "obs"}
+    for content in (
+        b"",
+        b"not a checkpoint",
+        huge,
+        honest[:50],
+        *map(save, (wrong_shape, wrong_policy, missing)),
+    ):
+        plant(content)
+        with pytest.raises(CheckpointError):
+            load_state(folder)
+    plant(honest)
+    assert load_state(folder)[0].epoch == 1
+    (folder.path / "run.json").write_text('{"run": {"name": "c-trpo", "evil": 1}}')
+    with pytest.raises(CheckpointError, match="not a valid run configuration"):
+        open_folder(folder.path)
+
+
+def test_a_full_disk_while_saving_loses_nothing(tmp_path):
+    """The file-size limit of a process stands in for the disk: the write itself fails."""
+    env = make_env("probe/Speed-v0", 4)
+    folder = create(tmp_path / "run", small(epochs=3, hidden=(64, 64)), env)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = None
+    with pytest.raises(
+        CheckpointError, match=r"epoch 2 could not be saved.*last good one is epoch 1"
+    ):
+        try:
+            for epoch in drive(folder, env):
+                place = folder.path / "checkpoint" / f"epoch-{epoch.index:06d}"
+                size = (place / "state.safetensors").stat().st_size
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, limits[1]))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert size is not None
+    assert [p.name for p in (folder.path / "checkpoint").iterdir()] == ["epoch-000001"]
+    finish(folder, make_env("probe/Speed-v0", 4))
+    assert folder.finished and len(read_rows(folder.path / "progress.csv")) == 3
+
+
+def test_csv_drops_a_half_written_line_and_later_rows(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text("epoch,value\n1,0.1\n2,0.2\n3,0.")
+    sink = CSV(path, epoch=1)
+    sink.write(0, {"epoch": 2, "value": 1 / 3})
+    assert path.read_text() == f"epoch,value\n1,0.1\n2,{1 / 3!r}\n"
+
+
+def test_limits_are_matched_by_name():
+    run = small("probe/Machines-v0", limits={"heat": 9.0, "noise": 9.75})
+    with pytest.raises(ValueError, match=r"no constraint is called 'hazards'.*heat, noise"):
+        list(train(replace(run, limits={"hazards": 1.0}), make_env("probe/Machines-v0", 4)))
+
+
+def test_agent_in_ten_lines(tmp_path):
+    agent = Agent("c-trpo", beta=0.5, **SMALL)
+    agent.learn("probe/Speed-v0", total_steps=400, progress=False, cost_limit=6.0)
+    assert len(agent.metrics) == 2 and agent.run.algorithm.beta == 0.5
+    env = make_env("probe/Speed-v0", 4)
+    obs = env.reset(0)
+    action = agent.predict(obs)
+    assert action.shape == (4, 1)
+    np.testing.assert_array_equal(agent.predict(obs[0]), action[0])
+    assert not np.array_equal(agent.predict(obs, deterministic=False, seed=1), action)
+    agent.save(tmp_path / "kept")
+    again = Agent.load(tmp_path / "kept")
+    np.testing.assert_array_equal(again.predict(obs), action)
+    result = again.evaluate(episodes=20)
+    assert result.summary()["episodes"] == 20 and result.verdict.safe in ("yes", "no", "undecided")
+    with pytest.raises(ValueError, match="has not learned yet"):
+        Agent("trpo").predict(obs)
+    with pytest.raises(ValueError, match=r"unknown setting 'betta'; did you mean 'beta'"):
+        Agent("c-trpo", betta=1)
+    with pytest.raises(ValueError, match="does not fit this policy"):
+        agent.predict(np.zeros(99))
+
+
+def test_evaluation_is_seeded_and_counts_every_environment_equally():
+    agent = Agent("c-trpo", **SMALL).learn("probe/Shortcut-v0", 200, progress=False, cost_limit=1.5)
+    first, second = (agent.evaluate(episodes=30, seed=5) for _ in range(2))
+    np.testing.assert_array_equal(first.costs, second.costs)
+    assert not np.array_equal(first.costs, agent.evaluate(episodes=30, seed=6).costs)
+    assert len(first.returns) == 30
