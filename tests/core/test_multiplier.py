@@ -3,6 +3,7 @@
 
 import math
 from collections import deque
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
