@@ -33,7 +33,7 @@ def learner_of(policy, algorithm, constraints=1):
     critics = jax.tree.map(
         lambda x: x.astype(policy.layers[0][0].dtype) if x.dtype.kind == "f" else x, critics
     )
-    return Learner(policy, critics, algorithm.init(constraints))
+    return Learner(policy, critics, algorithm.init(constraints, policy))
 
 
 def logits_part(policy):
