@@ -245,7 +245,7 @@ class TrustRegion:
     ) -> Trial:
         """Evaluate a candidate: exact KL and barrier, sampled surrogates."""
         batch = local.batch
-        outputs = new.outputs(batch.obs)
+        outputs: Any = new.outputs(batch.obs)
         excess = jnp.expm1(new.log_prob(outputs, batch.action) - local.log_prob)  # ratio − 1
         pair = (local.outputs, outputs) if self.kl_order == "old-new" else (outputs, local.outputs)
         kl = jnp.sum(batch.weight * new.kl(*pair)) / (new.action_dims if self.kl_average else 1)
