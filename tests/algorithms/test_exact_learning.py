@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from exact_cmdp import summary  # noqa: E402
+from exact_cmdp import summary
 
 PROMISES = {
     # name: (largest relative gap, largest excess of cost at the end)
