@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.envs.check import check_env
     from holdfast.envs.make import make_env
     from holdfast.run import Run, make_run
-    from holdfast.train import Epoch, train
+    from holdfast.train import Epoch
 
 __version__ = "0.1.0"
 
@@ -30,7 +30,6 @@ __all__ = [
     "check_env",
     "make_env",
     "make_run",
-    "train",
 ]
 
 _HOMES = {
@@ -46,7 +45,6 @@ _HOMES = {
     "check_env": "holdfast.envs.check",
     "make_env": "holdfast.envs.make",
     "make_run": "holdfast.run",
-    "train": "holdfast.train",
 }
 
 
