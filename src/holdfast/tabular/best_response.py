@@ -37,9 +37,10 @@ def best_response(
     states = np.arange(cmdp.num_states)
     actions = np.argmax(signal, axis=1) if start is None else start
     scale = max(float(np.max(np.abs(signal))), 1e-300) / (1.0 - cmdp.gamma)
+    value: Floats | None = None
     for _ in range(max_iterations):
         resolvent = Resolvent.of(cmdp, deterministic(cmdp, actions))
-        value = resolvent.forward(signal[states, actions])
+        value = resolvent.forward(signal[states, actions], value)
         action_value = signal + cmdp.gamma * np.asarray(cmdp.kernel @ value).reshape(signal.shape)
         better = np.argmax(action_value, axis=1)
         # Rounding must not swap equally good actions for ever: switch on a clear gain only.

@@ -8,9 +8,8 @@ its residual; where the Krylov method stagnates the contraction x ← f + γ P x
 which cannot fail.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg, sparse
@@ -26,7 +25,11 @@ FACTOR_UP_TO = 300
 TOLERANCE = 1e-13
 """Residual, relative to the right-hand side, at which an iterative solution is accepted."""
 
-Solve = Callable[[Floats], Floats]
+
+class Solve(Protocol):
+    """Solves for right-hand sides [S] or [S, n]; a guess of the solution may save iterations."""
+
+    def __call__(self, f: Floats, guess: Floats | None = None) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,11 @@ class Resolvent:
             return _dense(moves, cmdp.gamma)
         if cmdp.num_states <= FACTOR_UP_TO:
             return _dense(moves.toarray(), cmdp.gamma)
-        return Resolvent(_iterative(moves, cmdp.gamma), _iterative(moves.T.tocsr(), cmdp.gamma))
+        return Resolvent(
+            _iterative(moves, cmdp.gamma),
+            # Policy iteration never looks back until its last round: transpose on demand.
+            lambda f, guess=None: _iterative(moves.T.tocsr(), cmdp.gamma)(f, guess),
+        )
 
 
 def policy_kernel(cmdp: FiniteCMDP, policy: Floats) -> Any:
@@ -53,9 +60,11 @@ def policy_kernel(cmdp: FiniteCMDP, policy: Floats) -> Any:
     if not cmdp.is_sparse:
         return np.einsum("sa,sat->st", policy, cmdp.transition)
     states, actions = policy.shape
+    # Only actions that are taken: a deterministic policy then selects rows of the kernel.
+    state, action = np.nonzero(policy)
+    pointer = np.concatenate([[0], np.cumsum(np.bincount(state, minlength=states))])
     chooser = sparse.csr_array(
-        (policy.reshape(-1), np.arange(states * actions), np.arange(states + 1) * actions),
-        shape=(states, states * actions),
+        (policy[state, action], state * actions + action, pointer), shape=(states, states * actions)
     )
     return chooser @ cmdp.kernel
 
@@ -64,31 +73,32 @@ def _dense(moves: Floats, gamma: float) -> Resolvent:
     system = np.eye(len(moves)) - gamma * moves
     if len(moves) <= INVERT_UP_TO:
         inverse = np.linalg.inv(system)
-        return Resolvent(lambda f: inverse @ f, lambda f: inverse.T @ f)
+        return Resolvent(lambda f, guess=None: inverse @ f, lambda f, guess=None: inverse.T @ f)
     factors = linalg.lu_factor(system)
     return Resolvent(
-        lambda f: linalg.lu_solve(factors, f),
-        lambda f: linalg.lu_solve(factors, f, trans=1),
+        lambda f, guess=None: linalg.lu_solve(factors, f),
+        lambda f, guess=None: linalg.lu_solve(factors, f, trans=1),
     )
 
 
 def _iterative(moves: Any, gamma: float) -> Solve:
     system = (sparse.eye_array(moves.shape[0], format="csr") - gamma * moves).tocsr()
 
-    def column(f: Floats) -> Floats:
+    def column(f: Floats, guess: Floats | None) -> Floats:
         scale = float(np.max(np.abs(f), initial=0.0))
         if scale == 0.0:
             return np.zeros_like(f)
         # The loops below test the residual themselves: Krylov methods drift from their own.
-        x, _ = sparse_linalg.bicgstab(system, f, rtol=TOLERANCE, atol=0.0, maxiter=500)
+        x, _ = sparse_linalg.bicgstab(system, f, guess, rtol=TOLERANCE, atol=0.0, maxiter=500)
         x = x if np.all(np.isfinite(x)) else f.copy()
         while float(np.max(np.abs(residual := f - system @ x))) > TOLERANCE * scale / (1 - gamma):
             x = x + residual
         return x
 
-    def solve(f: Floats) -> Floats:
+    def solve(f: Floats, guess: Floats | None = None) -> Floats:
         if f.ndim == 1:
-            return column(f)
-        return np.stack([column(f[:, i]) for i in range(f.shape[1])], axis=1)
+            return column(f, guess)
+        start = lambda i: None if guess is None else guess[:, i]
+        return np.stack([column(f[:, i], start(i)) for i in range(f.shape[1])], axis=1)
 
     return solve
