@@ -143,7 +143,7 @@ def train_command(args: list[str]) -> None:
     rest, projects = take(rest, "--wandb")
     flags = {flag for flag in ("--quiet", "--tensorboard") if flag in rest}
     rest = [a for a in rest if a not in flags]
-    run, unknown = parse_run(*names, rest, "holdfast train ALGO ENV")
+    run, unknown = parse_run(names[0], names[1], rest, "holdfast train ALGO ENV")
     if unknown:
         from holdfast.options import options
 
@@ -390,6 +390,8 @@ def later(module: str, function: str, name: str) -> Callable[[list[str]], None]:
     return call
 
 
+EXACT = "holdfast.tabular.commands"
+
 COMMANDS: dict[str, Command] = {
     "list": Command(with_tyro(list_command, "list"), "algorithms, and the settings of one"),
     "train": Command(train_command, "train ALGO on ENV"),
@@ -400,6 +402,12 @@ COMMANDS: dict[str, Command] = {
     "bench": Command(later("holdfast.bench.command", "bench", "bench"), "run a whole comparison"),
     "report": Command(
         later("holdfast.report.command", "report_command", "report"), "compare runs in one page"
+    ),
+    "solve": Command(later(EXACT, "solve", "solve"), "the optimum of a finite CMDP, exactly"),
+    "verify": Command(later(EXACT, "verify", "verify"), "check the theorems numerically"),
+    "figures": Command(later(EXACT, "figures", "figures"), "draw the geometry of safe policies"),
+    "playground": Command(
+        later(EXACT, "playground", "playground"), "write the interactive page of trust regions"
     ),
     "plot": Command(with_tyro(plot_command, "plot"), "draw a run's return, cost and regret"),
     "demo": Command(with_tyro(demo_command, "demo"), "C-TRPO on HalfCheetah in 90 seconds"),

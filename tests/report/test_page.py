@@ -95,6 +95,7 @@ def test_tables_sort_and_switch(page: Path):
 def test_every_other_control(page: Path):
     found = visit(page, "controls")
     assert found["plain"] * 2 == found["bands"] and found["log"]
+    assert found["smooth"] and found["rough"]
     assert found["orders"][0] == "c-trpo,cpo,ppo" and found["orders"][2] == "c-trpo,ppo,cpo"
     assert sorted(found["versus"]) == ["c-trpo", "cpo"]
     assert found["themes"][0] != found["themes"][1] and found["back"] == found["themes"][0]

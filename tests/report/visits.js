@@ -58,9 +58,10 @@ const VISITS = {
   controls() {
     const lines = () => all("#multiples .plot path").length;
     found.bands = lines(); set("#band", false); found.plain = lines(); set("#band", true);
+    const drawn = () => q("#multiples .plot").innerHTML, rough = drawn();
+    set("#smooth", true); found.smooth = drawn() !== rough; set("#smooth", false); found.rough = drawn() === rough;
     const scale = () => all("#multiples .card:nth-child(3) text").map(n => n.textContent).join();
     const linear = scale(); set("#log", true); found.log = scale() !== linear; set("#log", false);
-    const first = () => q("#bars .card g text").textContent;
     found.orders = ["regret", "excess", "reward"].map(v => { set("#order", v); return all("#bars .card:nth-child(2) g").map(g => g.querySelector("text").textContent).join(); });
     set("#reference", "2"); found.versus = all("#versus .card:first-child g").map(g => g.querySelector("text").textContent);
     const before = getComputedStyle(document.body).backgroundColor; q("#theme").click();

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -17,11 +18,11 @@ from holdfast.checkpoint import write_json
 
 
 def bench(
-    suite: str,
+    suite: tyro.conf.Positional[str],
     *,
     steps: float | None = None,
     seeds: str | None = None,
-    only: Sequence[str] = (),
+    only: tuple[str, ...] = (),
     jobs: int | None = None,
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
@@ -76,20 +77,18 @@ def bench(
 def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:
     """The grid, what is done of it, and how long the rest will take."""
     done = [cell for cell in grid if (out / cell.name / "done.json").exists()]
-    rows: dict[str, dict[str, list[Cell]]] = {}
+    rows: dict[str, list[Cell]] = {}
     for cell in grid:
         label = cell.name.removesuffix(f"_{cell.run.env.replace('/', '-')}_seed{cell.run.seed}")
-        rows.setdefault(label, {}).setdefault(cell.run.env, []).append(cell)
-    table = Table(title=f"{suite.name}: {suite.description}".rstrip(": "), box=None)
-    table.add_column("runs done")
-    for task in suite.tasks:
-        table.add_column(task, justify="right")
-    for label, by_task in rows.items():
-        counts = [by_task.get(task, []) for task in suite.tasks]
-        table.add_row(
-            label, *(f"{sum(c in done for c in cs)}/{len(cs)}" if cs else "–" for cs in counts)
-        )
+        rows.setdefault(label, []).append(cell)
+    console.print(f"[bold]{suite.name}[/] {suite.description}", highlight=False)
+    table = Table("algorithm", "tasks", "seeds", "done", box=None)
+    for label, members in rows.items():
+        tasks, seeds = {c.run.env for c in members}, {c.run.seed for c in members}
+        finished = sum(c in done for c in members)
+        table.add_row(label, str(len(tasks)), str(len(seeds)), f"{finished} of {len(members)}")
     console.print(table)
+    console.print(f"on {', '.join(sorted({c.run.env for c in grid}))}", highlight=False)
     steps = grid[0].run.epochs * grid[0].run.epoch_steps
     console.print(
         f"{len(grid)} runs of {steps:,} steps, {len(done)} done, {jobs} at a time, in {out}",

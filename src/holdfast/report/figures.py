@@ -81,7 +81,7 @@ def aggregate(summary: Summary) -> "Figure | None":
     rows = [*groups[0], *groups[1]]
     if not rows:
         return None
-    figure, axes = _subplots(1, 3, (9.0, 0.6 + 0.24 * len(rows)), sharey=True)
+    figure, axes = _subplots(1, 3, (9.0, 1.2 + 0.24 * len(rows)), sharey=True)
     tint, y = colours(summary), np.arange(len(rows), dtype=float)
     y[len(groups[0]) :] += 0.6
     for axis, metric in zip(axes.flat, METRICS, strict=True):
@@ -178,8 +178,8 @@ def learning(summary: Summary, drawn: Mapping[Cell, Mapping[str, Curve]]) -> "Fi
                 axis.axhline(bound, color="#c2410c", ls="--", lw=1)
             if here:
                 top = _reach([*(float(np.nanmax(c.value)) for _, c in here), *bounds])
-                low = min(0.0, *(float(np.nanmin(c.value)) for _, c in here))
-                axis.set_ylim(max(low, -abs(top)), max(top * 1.05, 1e-9))
+                low = min(0.0, -_reach([-float(np.nanmin(c.value)) for _, c in here]))
+                axis.set_ylim(low, max(top, 0.0) + 0.05 * (max(top, 0.0) - low) + 1e-9)
             axis.set_title(f"{short(task)}: {metric.replace('reward', 'return')}", fontsize=8)
     for axis in axes[-1]:
         axis.set_xlabel("environment steps (millions)")

@@ -117,11 +117,11 @@ function lineChart(host, title, series, {refs = [], band = true, log = false, xT
   const shown = series.filter(s => s.y.some(isFinite));
   if (!shown.length) { host.append(make("div", {className: "empty", textContent: "no data for this choice"})); return; }
   const [root, width] = canvas(host, height, title);
-  const scale = v => log ? Math.log10(1 + Math.max(0, v)) : v, invert = v => log ? 10 ** v - 1 : v;
+  const scale = v => log ? Math.log10(1 + Math.max(0, v)) : v;
   const late = s => s.y.filter((v, k) => isFinite(v) && (!calm || k > s.y.length * 0.25));
   const peaks = shown.map(s => Math.max(...late(s))), floors = shown.map(s => Math.min(...s.y.filter(isFinite)));
-  const yTop = scale(top ?? Math.max(log ? Math.max(...peaks) : reach(peaks), ...refs.map(r => r[0] * 1.15)) * 1.04) || 1;
-  const yLow = scale(bottom ?? Math.min(0, ...floors.map(v => Math.max(v, -0.6 * invert(yTop)))));
+  const most = Math.max(0, log ? Math.max(...peaks) : reach(peaks), ...refs.map(r => r[0] * 1.15)), least = -reach(floors.map(v => -v));
+  const yTop = scale(top ?? most + 0.04 * (most - Math.min(0, least))) || 1, yLow = scale(bottom ?? Math.min(0, least));
   const xs = shown.flatMap(s => [s.x[0], s.x[s.x.length - 1]]), xLow = from ?? Math.min(...xs), xHigh = Math.max(...xs);
   const left = 44, right = width - 10, base = height - (xTitle ? 34 : 22), up = 8;
   const X = v => left + (v - xLow) / (xHigh - xLow || 1) * (right - left), Y = v => base - (scale(v) - yLow) / (yTop - yLow || 1) * (base - up);

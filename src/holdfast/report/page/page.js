@@ -8,13 +8,13 @@ const METRICS = {reward: "Return", cost: "Cost", regret: "Cost regret"};
 const remember = "holdfast-report:" + data.title + names.join();
 
 const state = {
-  labels: new Set(names.keys()), tasks: new Set(tasks.keys()), order: "regret", band: true, log: false,
+  labels: new Set(names.keys()), tasks: new Set(tasks.keys()), order: "regret", band: true, smooth: false, log: false,
   metric: "all", sort: {}, reference: 0, theme: null,
 };
 const covered = l => tasks.every((_, t) => final(l, t));
 const ranked = [...names.keys()].sort((a, b) => covered(b) - covered(a) || a - b), place = new Map(ranked.map((l, k) => [l, k]));
 tint = l => place.get(l);
-if (names.some((_, l) => covered(l))) for (const l of names.keys()) if (!covered(l) && tasks.some((_, t) => final(l, t))) state.labels.delete(l);
+if (names.length > 10 && names.some((_, l) => covered(l))) for (const l of names.keys()) if (!covered(l) && tasks.some((_, t) => final(l, t))) state.labels.delete(l);
 
 function restore() {
   try {
@@ -47,7 +47,7 @@ function aggregate(l, metric) {
 
 function unitText(kind) {
   const by = new Set(chosenTasks().map(t => tasks[t].unit[kind + "By"]));
-  return by.size === 1 ? [...by][0] : "the largest value on the task";
+  return by.size === 1 ? [...by][0] : "the largest";
 }
 
 function overview() {
@@ -59,11 +59,12 @@ function overview() {
   const hosts = ["excess", "reward", "regret"].map(() => make("div", {className: "card"}));
   at("bars").replaceChildren(...hosts);
   barChart(hosts[0], "Final cost relative to the limit", groups("excess"), {unsafe: true});
-  barChart(hosts[1], `Return, in units of ${unitText("reward")}`, groups("reward"));
-  barChart(hosts[2], `Cost regret, in units of ${unitText("regret")}`, groups("regret"));
+  barChart(hosts[1], `Return, relative to ${unitText("reward")}`, groups("reward"));
+  barChart(hosts[2], `Cost regret, relative to ${unitText("regret")}`, groups("regret"));
   const whole = state.tasks.size === tasks.length;
   at("aggregate-note").textContent = "Interquartile mean over seeds and chosen tasks with its 95 % stratified bootstrap interval" +
     (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit." +
+    (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed: their intervals say nothing of chance." : "") +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
   scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: aggregate(l, "excess")[2] <= 0})), "normalised cost regret", "normalised return");
 }
@@ -80,6 +81,15 @@ function curve(l, t, metric) {
   return unpacked.get(key + metric);
 }
 
+// For the eye only: a moving mean over nine points; tables and statistics never see it.
+function smoothed(series) {
+  const y = series.y.map((v, k) => {
+    const near = series.y.slice(Math.max(0, k - 4), k + 5).filter(isFinite);
+    return isFinite(v) ? near.reduce((a, b) => a + b, 0) / near.length : v;
+  });
+  return {...series, y};
+}
+
 function learning() {
   at("multiples").replaceChildren();
   for (const t of chosenTasks()) {
@@ -88,7 +98,8 @@ function learning() {
     for (const metric of Object.keys(METRICS)) {
       const host = make("div", {className: "card"});
       grid.append(host);
-      const series = chosenLabels().map(l => curve(l, t, metric)).filter(Boolean);
+      const logged = chosenLabels().map(l => curve(l, t, metric)).filter(Boolean);
+      const series = state.smooth && metric !== "regret" ? logged.map(smoothed) : logged;
       const refs = metric === "cost" ? tasks[t].limits.map(b => [b, `limit ${plain(b)}`]) : [];
       lineChart(host, METRICS[metric], series, {refs, band: state.band, log: state.log && metric === "regret", calm: metric === "reward", from: 0});
     }
@@ -234,7 +245,7 @@ function chips(host, items, set, key) {
 function update() {
   chips(at("labels"), names.map((text, index) => ({index, text, title: text, swatch: true})), state.labels, "label");
   chips(at("tasks"), tasks.map((task, index) => ({index, text: task.short, title: task.name})), state.tasks, "task");
-  at("order").value = state.order; at("band").checked = state.band; at("log").checked = state.log;
+  at("order").value = state.order; at("band").checked = state.band; at("smooth").checked = state.smooth; at("log").checked = state.log;
   if (state.theme) document.documentElement.dataset.theme = state.theme;
   hideTip(); spotlight(null);
   for (const section of [overview, learning, finalTable, profiles, versus, clock, settings, gaps]) section();
@@ -261,6 +272,7 @@ at("tasks-all").onclick = choose(state.tasks, tasks.length, true);
 at("tasks-none").onclick = choose(state.tasks, tasks.length, false);
 at("order").onchange = event => { state.order = event.target.value; update(); };
 at("band").onchange = event => { state.band = event.target.checked; update(); };
+at("smooth").onchange = event => { state.smooth = event.target.checked; update(); };
 at("log").onchange = event => { state.log = event.target.checked; update(); };
 at("reference").onchange = event => { state.reference = +event.target.value; update(); };
 at("theme").onclick = () => {

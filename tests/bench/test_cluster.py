@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A grid on several Ray nodes of one machine, one of which is killed in the middle."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grid import finish, launch, results, rows, wait_for, write_suite
+
+from holdfast.bench.board import Board
+from holdfast.bench.cluster import connect, run_ray
+from holdfast.bench.suite import cells, load_suite
+
+CELLS = ("trpo_probe-Speed-v0_seed0", "trpo_probe-Speed-v0_seed1")
+
+
+def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ValueError, match=r"pip install 'holdfast\[ray\]'"):
+        connect(None)
+
+
+@pytest.mark.learning
+@pytest.mark.filterwarnings("ignore")  # Ray's own, of its processes and sockets
+def test_a_lost_node_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ray: Any = pytest.importorskip("ray", reason="Ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    suite = write_suite(tmp_path)
+    finish(launch(suite, tmp_path / "calm"))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    here = {"node_ip_address": "127.0.0.1", "include_dashboard": False}
+    # The head only keeps the books: each cell is on a node that can be lost.
+    cluster = Cluster(initialize_head=True, head_node_args=here | {"num_cpus": 0})
+    try:
+        nodes = [cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1") for _ in range(2)]
+        out = tmp_path / "ray"
+        ray.init(address=cluster.address, log_to_driver=False)
+        lost = threading.Event()
+
+        def lose_a_node() -> None:
+            wait_for(lambda: any(rows(out, name) >= 5 for name in CELLS))
+            cluster.remove_node(nodes[0], allow_graceful=False)
+            cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
+            lost.set()
+
+        killer = threading.Thread(target=lose_a_node, daemon=True)
+        killer.start()
+        grid = cells(load_suite(suite))
+        said: list[str] = []
+        board = Board(grid, out)
+        monkeypatch.setattr(board, "note", said.append)
+        assert run_ray(grid, out, board, retries=3) == {}
+        killer.join(60)
+        assert lost.is_set() and any("trying again" in text for text in said), said
+        assert results(out) == results(tmp_path / "calm")
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
