@@ -8,6 +8,7 @@ its residual; where the Krylov method stagnates the contraction x ← f + γ P x
 which cannot fail.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,9 +28,11 @@ TOLERANCE = 1e-13
 
 
 class Solve(Protocol):
-    """Solves for right-hand sides [S] or [S, n]; a guess of the solution may save iterations."""
+    """Solves for right-hand sides [S] or [S, n]; a guess and a looser tolerance save iterations."""
 
-    def __call__(self, f: Floats, guess: Floats | None = None) -> Floats: ...
+    def __call__(
+        self, f: Floats, guess: Floats | None = None, tolerance: float = TOLERANCE
+    ) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ class Resolvent:
         return Resolvent(
             _iterative(moves, cmdp.gamma),
             # Policy iteration never looks back until its last round: transpose on demand.
-            lambda f, guess=None: _iterative(moves.T.tocsr(), cmdp.gamma)(f, guess),
+            lambda f, guess=None, tolerance=TOLERANCE: _iterative(moves.T.tocsr(), cmdp.gamma)(
+                f, guess, tolerance
+            ),
         )
 
 
@@ -73,32 +78,37 @@ def _dense(moves: Floats, gamma: float) -> Resolvent:
     system = np.eye(len(moves)) - gamma * moves
     if len(moves) <= INVERT_UP_TO:
         inverse = np.linalg.inv(system)
-        return Resolvent(lambda f, guess=None: inverse @ f, lambda f, guess=None: inverse.T @ f)
+        return Resolvent(_exactly(lambda f: inverse @ f), _exactly(lambda f: inverse.T @ f))
     factors = linalg.lu_factor(system)
     return Resolvent(
-        lambda f, guess=None: linalg.lu_solve(factors, f),
-        lambda f, guess=None: linalg.lu_solve(factors, f, trans=1),
+        _exactly(lambda f: linalg.lu_solve(factors, f)),
+        _exactly(lambda f: linalg.lu_solve(factors, f, trans=1)),
     )
+
+
+def _exactly(solve: Callable[[Floats], Floats]) -> Solve:
+    """A direct method has no use for guesses and tolerances."""
+    return lambda f, guess=None, tolerance=TOLERANCE: solve(f)
 
 
 def _iterative(moves: Any, gamma: float) -> Solve:
     system = (sparse.eye_array(moves.shape[0], format="csr") - gamma * moves).tocsr()
 
-    def column(f: Floats, guess: Floats | None) -> Floats:
+    def column(f: Floats, guess: Floats | None, tolerance: float) -> Floats:
         scale = float(np.max(np.abs(f), initial=0.0))
         if scale == 0.0:
             return np.zeros_like(f)
         # The loops below test the residual themselves: Krylov methods drift from their own.
-        x, _ = sparse_linalg.bicgstab(system, f, guess, rtol=TOLERANCE, atol=0.0, maxiter=500)
+        x, _ = sparse_linalg.bicgstab(system, f, guess, rtol=tolerance, atol=0.0, maxiter=500)
         x = x if np.all(np.isfinite(x)) else f.copy()
-        while float(np.max(np.abs(residual := f - system @ x))) > TOLERANCE * scale / (1 - gamma):
+        while float(np.max(np.abs(residual := f - system @ x))) > tolerance * scale / (1 - gamma):
             x = x + residual
         return x
 
-    def solve(f: Floats, guess: Floats | None = None) -> Floats:
+    def solve(f: Floats, guess: Floats | None = None, tolerance: float = TOLERANCE) -> Floats:
         if f.ndim == 1:
-            return column(f, guess)
+            return column(f, guess, tolerance)
         start = lambda i: None if guess is None else guess[:, i]
-        return np.stack([column(f[:, i], start(i)) for i in range(f.shape[1])], axis=1)
+        return np.stack([column(f[:, i], start(i), tolerance) for i in range(f.shape[1])], axis=1)
 
     return solve
