@@ -30,12 +30,14 @@ def report(
     steps: int | None = None,
     cost_limit: float = PUBLISHED_LIMIT,
     interval: float = 10.0,
+    figures: bool = True,
 ) -> Path:
     """Write the report of all runs under `dirs` into the folder `out`; returns the page.
 
     `steps` compares earlier than at the end; `cost_limit` serves tables that state none. `watch`
     rewrites the page every `interval` seconds until all runs are finished (Ctrl-C ends it sooner);
-    figures and tables are written once, at the end.
+    figures and tables are written once, at the end. Figures take longer than all else: `figures`
+    switches them off.
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")
@@ -51,7 +53,8 @@ def report(
                 summary = summarise(runs, skipped, steps=steps, resamples=5_000 if live else 50_000)
                 page = write_page(folder, payload(summary, title, interval if live else None))
                 if not live:
-                    write_figures(folder / "figures", summary, curves(summary.runs))
+                    if figures:
+                        write_figures(folder / "figures", summary, curves(summary.runs))
                     write_tables(folder / "tables", summary)
                     return page
             time.sleep(interval)
