@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.bench.runlog import PUBLISHED_LIMIT
-from holdfast.bench.store import load
+from holdfast.bench.store import load, not_started
 from holdfast.report.curves import curves
 from holdfast.report.figures import write_figures
 from holdfast.report.html import write_page
@@ -48,7 +48,8 @@ def report(
     while True:
         try:
             runs, skipped = load(paths, cost_limit)
-            live = watch and not (runs and all(run.done for run in runs))
+            finished = bool(runs) and all(run.done for run in runs)
+            live = watch and not (finished and not any(not_started(path) for path in paths))
             if runs or not watch:
                 summary = summarise(runs, skipped, steps=steps, resamples=5_000 if live else 50_000)
                 page = write_page(folder, payload(summary, title, interval if live else None))
