@@ -2,6 +2,7 @@
 """Settings of every test: CPU, fast compilation, and float64 where it is asked for."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -10,6 +11,10 @@ import pytest
 
 # Tests compile hundreds of small functions and run each once: compiling fast is what counts.
 jax.config.update("jax_disable_most_optimizations", True)
+# ... and what one test, worker or subprocess compiled, the others find.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".jax_cache")
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 @pytest.fixture

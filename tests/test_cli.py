@@ -139,7 +139,7 @@ def test_numbers_and_pairs():
         (["train", "c-trpo", "probe/Speed-v0", "--limit", "hazards=25"], "hazards"),
         (["train", "c-trpo", "probe/Speed-v0", "--limit", "25"], "NAME=NUMBER"),
         (["train", "c-trpo", "probe/Speed-v0", "--epoch-steps", "1001"], "use epoch_steps=1000"),
-        (["train", "c-trpo", "probe/Speed-v0", "--standardise-cost"], "barrier method"),
+        (["train", "c-trpo", "probe/Speed-v0", "--standardise-cost"], "lost their units"),
         (["resume", "/nonexistent-run"], "is not a run folder"),
         (["evaluate", "/nonexistent-run"], "is not a run folder"),
         (["list", "no-such-thing"], "unknown algorithm"),

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 import holdfast.train as loop
-from holdfast import Agent, make_env, make_run, train
+from holdfast import Agent, make_env, make_run
 from holdfast.checkpoint import CheckpointError
 from holdfast.core.policies import Categorical, Gaussian
 from holdfast.envs.base import Step
 from holdfast.folder import create, drive, load_state, open_folder, state_arrays
 from holdfast.sinks import CSV, read_rows
-from holdfast.train import CLOCK_COLUMNS, TrainingError, first_state
+from holdfast.train import CLOCK_COLUMNS, TrainingError, first_state, train
 
 SMALL = dict(
     num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5

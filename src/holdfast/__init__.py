@@ -3,6 +3,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.envs.registry import register_native
+
 if TYPE_CHECKING:
     from holdfast.agent import Agent
     from holdfast.algorithms import ALGORITHMS, CTRPO, TRPO
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.envs.check import check_env
     from holdfast.envs.make import make_env
     from holdfast.run import Run, make_run
-    from holdfast.train import Epoch, train
+    from holdfast.train import Epoch
 
 __version__ = "0.1.0"
 
@@ -28,7 +30,6 @@ __all__ = [
     "check_env",
     "make_env",
     "make_run",
-    "train",
 ]
 
 _HOMES = {
@@ -44,8 +45,10 @@ _HOMES = {
     "check_env": "holdfast.envs.check",
     "make_env": "holdfast.envs.make",
     "make_run": "holdfast.run",
-    "train": "holdfast.train",
 }
+
+
+register_native()
 
 
 def __getattr__(name: str) -> Any:

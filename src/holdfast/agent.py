@@ -44,7 +44,9 @@ class Agent:
         **settings: Any,
     ) -> None:
         self.run: Run = make_run(algorithm, preset, **settings)
-        self._algorithm, self._preset, self._settings = algorithm, preset, settings
+        self._algorithm = algorithm
+        self._preset: PresetName | None = preset
+        self._settings = settings
         self.spaces: Spaces | None = None
         self.state: State | None = None
         self.metrics: list[dict[str, float | int]] = []

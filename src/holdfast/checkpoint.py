@@ -82,7 +82,7 @@ def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int
         root.mkdir(exist_ok=True)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-        content = save_arrays({k: np.asarray(v, order="C") for k, v in arrays.items()})
+        content = save_arrays({k: np.array(v, order="C") for k, v in arrays.items()})
         _write(draft / "state.safetensors", content)
         digest = hashlib.sha256(content).hexdigest()
         meta = {"format": FORMAT, "epoch": epoch, "sha256": digest}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -255,7 +255,7 @@ def drive(
 
 
 @contextmanager
-def naming(folder: Folder) -> Iterator[None]:
+def naming(folder: Folder) -> Generator[None]:
     """Errors of training say which checkpoint is the last good one and how to go on."""
     try:
         yield

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from holdfast.run import PRESETS, PresetName, Run, make_run, with_preset
+from holdfast.run import PRESETS, Run, make_run, with_preset
 
 HIDDEN = ("env", "algorithm", "name", "limits", "preset")
 """Fields of `Run` that are given in another way than by a flag of their name."""
@@ -94,7 +94,7 @@ def parse_run(algorithm: str, env: str, args: Sequence[str], prog: str) -> tuple
     preset = presets[-1] if presets else None
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"unknown preset '{preset}'; choose one of {', '.join(PRESETS)}.")
-    base = with_preset(make_run(algorithm, env=env), typing.cast(PresetName | None, preset))
+    base = with_preset(make_run(algorithm, env=env), preset)
     found = options(base)
     flat = dataclasses.make_dataclass(
         "Settings",

@@ -172,7 +172,7 @@ def _delegate(
     watch: Watch | None,
 ) -> tuple[Rollout, Floats, Normaliser]:
     """An epoch without a hand-over at every step; the same to the last bit for any workers."""
-    space: gym.spaces.Box = env.action_space
+    space: Any = env.action_space
     middle, half = box_scale(space)
     plain = normalise == "none"
     assert actor.std is not None
@@ -225,8 +225,9 @@ def estimate(
     """
     steps, num_envs = rollout.reward.shape
     size = rollout.obs.shape[-1]
-    value = values(layers, rollout.obs.reshape(-1, size)).reshape(steps, num_envs, -1)
-    next_value = values(layers, rollout.next_obs.reshape(-1, size)).reshape(value.shape)
+    flat_values = lambda obs: values(layers, jnp.asarray(obs).reshape(-1, size))
+    value = flat_values(rollout.obs).reshape(steps, num_envs, -1)
+    next_value = flat_values(rollout.next_obs).reshape(value.shape)
     terminated, done = jnp.asarray(rollout.terminated), jnp.asarray(rollout.done)
     next_value = jnp.where(terminated[..., None], 0.0, next_value)
     if cost_value_noise:

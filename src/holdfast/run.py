@@ -91,10 +91,11 @@ class Run:
         for name in ("lam", "cost_lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1]; try 0.95.")
-        if self.standardise_cost and isinstance(self.algorithm, CTRPO):
+        if self.standardise_cost and hasattr(self.algorithm, "cost_scale"):
             raise ValueError(
-                "standardise_cost cannot be used with a barrier method: its slack is in cost "
-                "units and standardised advantages are not; leave it off."
+                f"standardise_cost cannot be used with {type(self.algorithm).__name__}: it "
+                "compares predicted with measured cost, and standardised advantages have lost "
+                "their units; leave it off."
             )
         if self.cost_value_noise < 0:
             raise ValueError(
@@ -159,7 +160,7 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D2", "raw_final_obs", True, False),
     Deviation("D3", "zero_first_estimate", True, False),
     Deviation("D4", "cost_estimate", "window", "epoch"),
-    Deviation("D5", "standardise_cost", False, True, unless="barrier"),
+    Deviation("D5", "standardise_cost", False, True, unless="cost_scale"),
     Deviation("D6", "algorithm.critic.critic_l2_biases", True, True),
     Deviation("D7", "algorithm.critic.critic_stale_norm", True, False, needs="region"),
     Deviation("D8", "normalise", "running", "epoch"),
@@ -170,9 +171,32 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D13", "algorithm.region.cg_eps", 1e-6, 0.0),
     Deviation("D15", "algorithm.start_recovering", True, False),
     Deviation("D17", "algorithm.barrier", "entropy", "reversed-entropy"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="dual"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="projection"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="sharpness"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="share"),
+    Deviation("D19", "algorithm.dual", "flipped", "exact"),
+    Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="dual"),
+    Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="projection"),
+    Deviation("D21", "algorithm.sticky", "infeasible", "violated"),
+    Deviation("D22", "algorithm.reward_direction", "gradient", "natural"),
+    Deviation("D23", "algorithm.region.backtracks", 200, 15, needs="projection"),
+    Deviation("D23", "algorithm.reward_test", False, True),
+    Deviation("D24", "algorithm.flip_sign", True, False),
+    Deviation("D25", "algorithm.mask", "batch", "sample"),
+    Deviation("D26", "algorithm.rescale", True, False),
+    Deviation("D27", "algorithm.multiplier.multiplier_max", 0.2, 2.0, needs="decay"),
+    Deviation("D28", "algorithm.kappa", 10.0, 20.0),
+    Deviation("D29", "algorithm.multiplier.multiplier_rule", "adam", "sgd"),
+    Deviation("D29", "algorithm.multiplier.multiplier_lr", 0.035, 0.01),
+    Deviation("D30", "algorithm.multiplier.pid_smoothing", 0.95, 0.0),
+    Deviation("D30", "algorithm.multiplier.pid_delay", 10, 1),
+    Deviation("D30", "algorithm.multiplier.pid_init", 0.001, 0.0),
 )
 """D12 is one number for centred advantages; D14 is a name of its own (c-trpo-no-hysteresis); D16 is
-the minibatch of 256 that only the published PointPush runs used."""
+the minibatch of 256 that only the published PointPush runs used; D31 (what the noise study
+perturbs), D32 (the toy's Gramian) and D33 (both regrets are logged) have no setting. D5 does not
+concern methods that compare predicted with measured cost: they need advantages in cost units."""
 
 HOLDFAST: tuple[tuple[str, object], ...] = (
     ("cost_estimate", "epoch"),

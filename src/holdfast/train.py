@@ -135,7 +135,7 @@ def first_state(run: Run, env: VecEnv) -> State:
     critics = run.algorithm.critic.init(critic_key, size, constraints, run.hidden)
     return State(
         epoch=0,
-        learner=Learner(policy, critics, run.algorithm.init(constraints)),
+        learner=Learner(policy, critics, run.algorithm.init(constraints, policy)),
         normaliser=Normaliser.create(size),
         episodes=Episodes.create(env.num_envs, constraints),
         regret=np.zeros((2, constraints)),

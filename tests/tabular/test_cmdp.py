@@ -49,23 +49,24 @@ def test_arrays_are_read_only_copies() -> None:
         cmdp.reward[0, 0] = 5.0
 
 
-def test_dense_and_sparse_kernels_agree(rng: np.random.Generator) -> None:
-    dense = random_cmdp(rng, 12, 4, 2)
+@pytest.mark.parametrize("states", [12, 70])
+def test_dense_and_sparse_kernels_agree(rng: np.random.Generator, states: int) -> None:
+    dense = random_cmdp(rng, states, 4, 2)
     thin = dense.as_sparse()
     assert thin.is_sparse and not thin.as_dense().is_sparse
-    policy = rng.dirichlet(np.ones(4), size=12)
+    policy = rng.dirichlet(np.ones(4), size=states)
     first, second = evaluate(dense, policy), evaluate(thin, policy)
     np.testing.assert_allclose(first.occupancy, second.occupancy, atol=1e-14)
     np.testing.assert_allclose(first.adv_c, second.adv_c, atol=1e-12)
 
 
 def test_iterative_solver_matches_the_factorisation(rng: np.random.Generator) -> None:
-    """Above the factoring threshold the Krylov path takes over with the same answer."""
-    cmdp = sparse_cmdp(rng, 2_500, 2)
-    policy = rng.dirichlet(np.ones(2), size=2_500)
+    """Large sparse kernels take the Krylov path to the same answer."""
+    cmdp = sparse_cmdp(rng, 900, 2)
+    policy = rng.dirichlet(np.ones(2), size=900)
     found = evaluate(cmdp, policy)
     moves = np.einsum("sa,sat->st", policy, cmdp.as_dense().transition)
-    visits = np.linalg.solve(np.eye(2_500) - 0.95 * moves.T, 0.05 * cmdp.initial)
+    visits = np.linalg.solve(np.eye(900) - 0.95 * moves.T, 0.05 * cmdp.initial)
     np.testing.assert_allclose(found.occupancy.sum(axis=1), visits, atol=1e-13)
     assert abs(found.occupancy.sum() - 1.0) < 1e-12
 

@@ -12,24 +12,58 @@ from typing import Any, Protocol
 
 from jax import Array
 
+from holdfast.algorithms.c3po import C3PO
+from holdfast.algorithms.cpo import CPO, cpo_hysteresis
 from holdfast.algorithms.ctrpo import CTRPO, c_npg, c_trpo_no_hysteresis
+from holdfast.algorithms.cup import CUP
+from holdfast.algorithms.focops import FOCOPS
+from holdfast.algorithms.ipo import IPO
+from holdfast.algorithms.p3o import P3O
+from holdfast.algorithms.pcpo import PCPO
+from holdfast.algorithms.ppo import PPO
+from holdfast.algorithms.ppo_lag import PPOLag, cppo_pid
 from holdfast.algorithms.trpo import TRPO, npg
+from holdfast.algorithms.trpo_lag import TRPOLag
 from holdfast.core.critic import CriticFit
+from holdfast.core.first_order import JointCritic
+from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, Learner, Metrics
 
-__all__ = ["ALGORITHMS", "CTRPO", "TRPO", "Algorithm", "Entry", "c_npg", "find", "npg"]
+__all__ = [
+    "ALGORITHMS",
+    "C3PO",
+    "CPO",
+    "CTRPO",
+    "CUP",
+    "FOCOPS",
+    "IPO",
+    "P3O",
+    "PCPO",
+    "PPO",
+    "TRPO",
+    "Algorithm",
+    "Entry",
+    "PPOLag",
+    "TRPOLag",
+    "c_npg",
+    "cpo_hysteresis",
+    "cppo_pid",
+    "find",
+    "npg",
+]
 
 
 class Algorithm(Protocol):
     """A value with hyper-parameters; `update` is pure and compiled once."""
 
     @property
-    def critic(self) -> CriticFit:
+    def critic(self) -> CriticFit | JointCritic:
         """How its critics are made and fitted."""
         ...
 
-    def init(self, constraints: int) -> Any:
-        """The algorithm's own state (a pytree of arrays or None)."""
+    def init(self, constraints: int, policy: Policy) -> Any:
+        """The algorithm's own state (a pytree of arrays or None); ValueError if it has no way
+        to handle that many constraints."""
         ...
 
     def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
@@ -58,6 +92,18 @@ ALGORITHMS: dict[str, Entry] = {
     "c-npg": Entry(c_npg, "C-TRPO's natural step without a line search"),
     "trpo": Entry(TRPO, "reward only, KL trust region"),
     "npg": Entry(npg, "reward only, natural gradient without a line search"),
+    "cpo": Entry(CPO, "trust region with linearised constraints, in closed form"),
+    "cpo-hysteresis": Entry(cpo_hysteresis, "CPO, recovery goes on below the limit"),
+    "pcpo": Entry(PCPO, "TRPO's step projected onto linearised constraints"),
+    "trpo-lag": Entry(TRPOLag, "TRPO on reward minus priced cost"),
+    "ppo": Entry(PPO, "reward only, clipped surrogate in minibatches"),
+    "ppo-lag": Entry(PPOLag, "PPO on reward minus priced cost"),
+    "cppo-pid": Entry(cppo_pid, "PPO on reward minus cost, priced by a PID controller"),
+    "focops": Entry(FOCOPS, "priced advantage, states that moved far enough are masked"),
+    "cup": Entry(CUP, "PPO on the reward, then a projection that pays for cost"),
+    "ipo": Entry(IPO, "PPO inside a logarithmic barrier"),
+    "p3o": Entry(P3O, "PPO with an exact penalty for predicted violation"),
+    "c3po": Entry(C3PO, "PPO with a penalty that frees only a share of the slack"),
 }
 
 

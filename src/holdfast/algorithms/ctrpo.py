@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.core.critic import CriticFit
+from holdfast.core.policies import Policy
 from holdfast.core.trust_region import Accept, Barriers, TrustRegion
 from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
 
@@ -62,7 +63,7 @@ class CTRPO:
                 f"spent_confidence={self.spent_confidence} must not be negative; 0 is off."
             )
 
-    def init(self, constraints: int) -> Array:
+    def init(self, constraints: int, policy: Policy | None = None) -> Array:
         """[K] which constraints are in recovery."""
         if isinstance(self.beta, tuple) and len(self.beta) != constraints:
             raise ValueError(

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.core.critic import CriticFit
+from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, Metrics, replace
 
@@ -26,7 +27,7 @@ class TRPO:
     line_search: bool = True
     """False takes the whole natural step: NPG."""
 
-    def init(self, constraints: int) -> None:
+    def init(self, constraints: int, policy: Policy | None = None) -> None:
         """No state of its own."""
 
     def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:

@@ -96,7 +96,8 @@ class CriticFit:
             norm = jnp.sqrt(jnp.sum(grad * grad) + stale_norm**2)
             scale = jnp.minimum(1.0, self.critic_max_norm / (norm + 1e-6))
             update, moments = optimiser.update(grad * scale, moments)
-            return (params + update, moments, stale_norm * scale), loss
+            params = optax.apply_updates(params, update)
+            return (jnp.asarray(params), moments, stale_norm * scale), loss
 
         start = jnp.asarray(stale if self.critic_stale_norm else 0.0, flat.dtype)
         (flat, moments, _), losses = jax.lax.scan(

@@ -63,7 +63,7 @@ class Gaussian:
         """d_a, by which the published KL is divided."""
         return self.log_std.shape[0]
 
-    def outputs(self, obs: Array) -> tuple[Array, Array]:
+    def outputs(self, obs: Array) -> Any:
         return mlp(self.layers, obs), self.log_std
 
     @staticmethod
@@ -114,7 +114,7 @@ class Categorical:
     def action_dims(self) -> int:
         return len(self.sizes)
 
-    def outputs(self, obs: Array) -> tuple[Array, ...]:
+    def outputs(self, obs: Array) -> Any:
         logits = mlp(self.layers, obs)
         splits = list(np.cumsum(self.sizes)[:-1])
         return tuple(jax.nn.log_softmax(x) for x in jnp.split(logits, splits, axis=-1))
@@ -130,8 +130,13 @@ class Categorical:
 
     @staticmethod
     def kl(p: tuple[Array, ...], q: tuple[Array, ...]) -> Array:
-        """[B] KL(p ‖ q) = Σ_d Σ_a p log(p / q)."""
-        terms = [jnp.sum(jnp.exp(a) * (a - b), -1) for a, b in zip(p, q, strict=True)]
+        """[B] KL(p ‖ q) = Σ_d Σ_a p log(p / q).
+
+        Written as Σ p (d + e⁻ᵈ − 1) with d = log(p / q): every term is non-negative, and at p = q
+        value and gradient are exactly 0, not a rounding error that Adam would blow up.
+        """
+        each = lambda a, b: jnp.exp(a) * ((a - b) + jnp.expm1(b - a))
+        terms = [jnp.sum(each(a, b), -1) for a, b in zip(p, q, strict=True)]
         return sum(terms[1:], start=terms[0])
 
     @staticmethod

@@ -144,6 +144,8 @@ class TrustRegion:
     """Candidates that the search tries."""
     shrink: float = 0.8
     """Factor between two candidates of the backtracking search."""
+    quit_not_finite: bool = False
+    """End the backtracking at a KL that is not finite, as the published CPO and PCPO (D20)."""
 
     def __post_init__(self) -> None:
         if not self.radius > 0:
@@ -171,8 +173,23 @@ class TrustRegion:
         direction, curvature = self.direction(local, gradient, barriers)
         quadratic = direction @ curvature(direction)
         step = jnp.sqrt(2 * self.radius / (quadratic + 1e-8)) * direction
+        norm = jnp.linalg.norm(gradient)
+        return self.along(local, step, quadratic, norm, advantage, barriers, accept)
+
+    def along(
+        self,
+        local: Linearised,
+        step: Array,
+        quadratic: Array,
+        gradient_norm: Array,
+        advantage: Array,
+        barriers: Barriers | None = None,
+        accept: Accept | None = None,
+    ) -> Move:
+        """The best policy along a step whose size in the metric is `quadratic`; old if none is."""
         usable = jnp.isfinite(quadratic) & (quadratic > 1e-12)
         status = jnp.where(jnp.isfinite(quadratic), Status.NO_GRADIENT, Status.NOT_FINITE)
+        step = jnp.where(usable, step, 0.0)
 
         def try_out(scale: Array) -> Trial:
             return self.trial(local, local.moved(scale * step), advantage, barriers)
@@ -182,16 +199,14 @@ class TrustRegion:
         scale, index, trial = search(try_out, accept or default, usable)
         scale = jnp.where(index > 0, scale, 0.0)
         return Move(
-            policy=jax.tree.map(
-                lambda new, keep: jnp.where(index > 0, new, keep), local.moved(scale * step), old
-            ),
+            policy=local.moved(scale * step),
             trial=jax.tree.map(lambda x: jnp.where(index > 0, x, jnp.zeros_like(x)), trial),
             status=jnp.where(
                 index > 0, Status.ACCEPTED, jnp.where(usable, Status.NO_STEP_ACCEPTED, status)
             ),
             index=index,
-            gradient_norm=jnp.linalg.norm(gradient),
-            step_norm=scale * jnp.where(usable, jnp.linalg.norm(step), 0.0),
+            gradient_norm=gradient_norm,
+            step_norm=scale * jnp.linalg.norm(step),
         )
 
     def direction(
@@ -230,7 +245,7 @@ class TrustRegion:
     ) -> Trial:
         """Evaluate a candidate: exact KL and barrier, sampled surrogates."""
         batch = local.batch
-        outputs = new.outputs(batch.obs)
+        outputs: Any = new.outputs(batch.obs)
         excess = jnp.expm1(new.log_prob(outputs, batch.action) - local.log_prob)  # ratio − 1
         pair = (local.outputs, outputs) if self.kl_order == "old-new" else (outputs, local.outputs)
         kl = jnp.sum(batch.weight * new.kl(*pair)) / (new.action_dims if self.kl_average else 1)
@@ -255,7 +270,8 @@ class TrustRegion:
             return j + 1, accept(trial), trial
 
         def searching(state: tuple[Array, Array, Trial]) -> Array:
-            return usable & ~state[1] & (state[0] < self.backtracks)
+            hopeless = self.quit_not_finite & ~jnp.isfinite(state[2].kl)
+            return usable & ~state[1] & ~hopeless & (state[0] < self.backtracks)
 
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(try_out, 1.0))
         zero = blank.kl

@@ -1,2 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact finite constrained MDPs, in float64."""
+"""Exact finite constrained MDPs, in float64: solve them, follow them, measure the theorems."""
+
+from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
+from holdfast.tabular.best_response import lagrangian_bound
+from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy, two_action_policy
+from holdfast.tabular.files import read_cmdp, write_cmdp
+from holdfast.tabular.flow import Geometry, Path, ascend, flow
+from holdfast.tabular.instances import gridworld, random_cmdp, sparse_cmdp, uniform_policy
+from holdfast.tabular.lp import InfeasibleLimits, Optimum, optimum
+from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.occupancy import Evaluation, evaluate, occupancy
+from holdfast.tabular.projection import bregman_projection
+from holdfast.tabular.toy_text import CMDPEnv, from_gymnasium
+from holdfast.tabular.trust import Update, update
+
+__all__ = [
+    "CMDPEnv",
+    "Evaluation",
+    "FiniteCMDP",
+    "Geometry",
+    "InfeasibleLimits",
+    "Optimum",
+    "Path",
+    "Update",
+    "ascend",
+    "bregman_projection",
+    "evaluate",
+    "exact_batch",
+    "flow",
+    "from_gymnasium",
+    "gridworld",
+    "implicit_bias",
+    "lagrangian_bound",
+    "mirror_path",
+    "occupancy",
+    "optimum",
+    "probabilities",
+    "random_cmdp",
+    "read_cmdp",
+    "sparse_cmdp",
+    "tabular_policy",
+    "toy",
+    "two_action_policy",
+    "uniform_policy",
+    "update",
+    "write_cmdp",
+]

@@ -51,8 +51,8 @@ def mirror_path(
     points: list[Evaluation] = []
     for t in np.asarray(times, dtype=np.float64):
         for stop in _stops(reached, float(t)):
-            # Far out ν grows in proportion to t, so the last solution predicts the next one.
-            guess = dual * (stop / reached) if reached > 0.0 else dual
+            # Far out the prices ν > 0 grow in proportion to t: the last ones predict the next.
+            guess = np.where(dual > 0.0, dual * (stop / reached), dual) if reached > 0.0 else dual
             dual, found = solve_dual(cmdp, stop * cmdp.reward, prior, terms, guess)
             reached = stop
         points.append(found)
@@ -126,16 +126,19 @@ def solve_dual(
     """Minimise the convex dual by Newton's method; (ν, the primal policy evaluated)."""
     which = [term.index for term in terms]
     limit = cmdp.cost_limit[which]
+    warm = np.zeros(cmdp.num_states)  # successive ν are close, and so are their values
     at_start = evaluate(cmdp, np.exp(prior) / np.exp(prior).sum(axis=1, keepdims=True))
 
     def dual(nu: Floats) -> Point[Evaluation]:
+        nonlocal warm
         each = lambda name: np.array([getattr(t, name)(n) for t, n in zip(terms, nu, strict=True)])
         with np.errstate(all="ignore"):
             extra = float(np.sum(each("conjugate")))
         if not np.isfinite(extra):
             return Point(np.inf, limit, np.diag(limit), at_start)
         priced = signal - np.einsum("k,ksa->sa", nu, cmdp.cost[which])
-        policy, value = soft_response(cmdp, priced, prior)
+        policy, value = soft_response(cmdp, priced, prior, warm)
+        warm = value
         found = evaluate(cmdp, policy)
         adv = found.adv_c[which].reshape(len(terms), cmdp.reward.size)
         return Point(

@@ -37,6 +37,8 @@ def minimise(
             break
         step = np.asarray(np.linalg.lstsq(here.hessian, -here.gradient, rcond=1e-15)[0], np.float64)
         reach = max(1.0, float(np.max(np.abs(x))))
+        if not np.all(np.isfinite(step)):
+            step = -here.gradient / np.max(np.abs(here.gradient))
         step = step * min(1.0, reach / max(float(np.max(np.abs(step))), 1e-300))
         moved = _backtrack(function, x, step, here)
         if moved is None:

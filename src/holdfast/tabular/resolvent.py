@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """(I − γ P_π)⁻¹ and its transpose: one preparation, many right-hand sides.
 
-Dense kernels are factored. Sparse ones are factored too while the matrix is small; beyond that the
-fill-in of a factorisation can exceed any memory (random graphs are the worst case), while the
-system itself is benign, because the spectrum of γ P_π lies in the disc of radius γ: BiCGSTAB needs
-tens of products with the kernel. Each solution is checked by its residual; where the Krylov method
-stagnates the contraction x ← f + γ P x finishes the work, which cannot fail.
+Dense kernels are factored. Sparse ones are not: on random graphs the factors fill up (a thousand
+states take a second), while the system itself is benign, because the spectrum of γ P_π lies in the
+disc of radius γ, and BiCGSTAB needs tens of products with the kernel. Each solution is checked by
+its residual; where the Krylov method stagnates the contraction x ← f + γ P x finishes the work,
+which cannot fail.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,11 @@ from scipy.sparse import linalg as sparse_linalg
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 
-FACTOR_UP_TO = 2_000
-"""States up to which a sparse kernel is factored rather than iterated on."""
+INVERT_UP_TO = 64
+"""States up to which a dense system is inverted: at condition numbers near (1+γ)/(1−γ) that loses
+no digits, and for tiny systems the threaded triangular solves of LAPACK cost ten times as much."""
+FACTOR_UP_TO = 300
+"""States up to which a sparse kernel is solved as a dense one."""
 TOLERANCE = 1e-13
 """Residual, relative to the right-hand side, at which an iterative solution is accepted."""
 
@@ -37,11 +40,11 @@ class Resolvent:
 
     @staticmethod
     def of(cmdp: FiniteCMDP, policy: Floats) -> "Resolvent":
-        if not cmdp.is_sparse:
-            return _dense(cmdp, policy)
         moves = policy_kernel(cmdp, policy)
+        if not cmdp.is_sparse:
+            return _dense(moves, cmdp.gamma)
         if cmdp.num_states <= FACTOR_UP_TO:
-            return _factored(moves, cmdp.gamma)
+            return _dense(moves.toarray(), cmdp.gamma)
         return Resolvent(_iterative(moves, cmdp.gamma), _iterative(moves.T.tocsr(), cmdp.gamma))
 
 
@@ -57,19 +60,16 @@ def policy_kernel(cmdp: FiniteCMDP, policy: Floats) -> Any:
     return chooser @ cmdp.kernel
 
 
-def _dense(cmdp: FiniteCMDP, policy: Floats) -> Resolvent:
-    system = np.eye(cmdp.num_states) - cmdp.gamma * policy_kernel(cmdp, policy)
+def _dense(moves: Floats, gamma: float) -> Resolvent:
+    system = np.eye(len(moves)) - gamma * moves
+    if len(moves) <= INVERT_UP_TO:
+        inverse = np.linalg.inv(system)
+        return Resolvent(lambda f: inverse @ f, lambda f: inverse.T @ f)
     factors = linalg.lu_factor(system)
     return Resolvent(
         lambda f: linalg.lu_solve(factors, f),
         lambda f: linalg.lu_solve(factors, f, trans=1),
     )
-
-
-def _factored(moves: Any, gamma: float) -> Resolvent:
-    identity = sparse.eye_array(moves.shape[0], format="csc")
-    factors = sparse_linalg.splu((identity - gamma * moves).tocsc())
-    return Resolvent(lambda f: factors.solve(f), lambda f: factors.solve(f, "T"))
 
 
 def _iterative(moves: Any, gamma: float) -> Solve:

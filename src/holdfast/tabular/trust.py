@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq
 
 from holdfast.tabular.barrier import barrier_named, psi
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
@@ -25,8 +25,9 @@ from holdfast.tabular.newton import Point, minimise
 from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl, policy_advantage, softmax
 
 Method = Literal["trpo", "cpo", "ctrpo"]
-_bounded: Any = minimize
 _root: Any = brentq
+MAX_TILT = 60.0
+"""Largest μ·max|A|: beyond it an update would make actions impossible for ever."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,8 @@ class _Inner:
         old, slack = self.old, self.old.slack[self.kept]
         adv = old.adv_c[self.kept]
         tilt = mu * self.objective - np.einsum("k,ksa->sa", kappa, adv)
-        top = tilt.max(axis=1)
-        mean = np.sum(old.policy * np.exp(tilt - top[:, None]), axis=1)
+        top = np.where(old.policy > 0.0, tilt, -np.inf).max(axis=1)
+        mean = np.sum(old.policy * np.exp(np.minimum(tilt - top[:, None], 0.0)), axis=1)
         visits = old.occupancy.sum(axis=1)
         policy = self.tilted(mu, kappa)
         spent = policy_advantage(old, adv, policy)
@@ -140,15 +141,34 @@ class _Inner:
             return self.tilted(mu, start)
         if not self.hard:
             return minimise(lambda kappa: self.dual(mu, kappa), start)[1].primal
-        found = _bounded(
-            lambda kappa: (self.dual(mu, kappa).height, self.dual(mu, kappa).gradient),
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0.0, None)] * len(start),
-            options={"ftol": 1e-16, "gtol": 1e-13, "maxiter": 500},
-        )
-        return self.tilted(mu, np.asarray(found.x))
+        return self.within_limits(mu)
+
+    def within_limits(self, mu: float) -> Floats:
+        """Hard limits by an active set: price what is violated, free what would be subsidised."""
+        active = np.zeros(len(self.kept), bool)
+        kappa = np.zeros(len(self.kept))
+        for _ in range(4 * len(self.kept) + 1):
+            point = self.dual(mu, kappa)
+            violated = (point.gradient < -1e-12) & ~active
+            subsidised = active & (kappa < 0.0)
+            if not np.any(violated | subsidised):
+                break
+            active = (active | violated) & ~subsidised
+            kappa = self.priced(mu, active)
+        return self.tilted(mu, kappa)
+
+    def priced(self, mu: float, active: np.ndarray) -> Floats:
+        """κ [K] with the active limits met with equality and the others free of charge."""
+        spread_out = lambda some: np.where(active, np.bincount(which, some, len(active)), 0.0)
+        which = np.flatnonzero(active)
+
+        def restricted(some: Floats) -> Point[Floats]:
+            full = self.dual(mu, spread_out(some))
+            return Point(
+                full.height, full.gradient[which], full.hessian[np.ix_(which, which)], full.primal
+            )
+
+        return spread_out(minimise(restricted, np.zeros(len(which)))[0])
 
     def distance(self, policy: Floats) -> float:
         kl = mean_kl(policy, self.old.policy, self.old.occupancy.sum(axis=1))
@@ -172,13 +192,14 @@ class _Inner:
 
 
 def _widest(inner: _Inner, radius: float) -> Floats:
-    """Raise μ until the region is used up, or until the policy no longer moves."""
+    """Raise μ until the region is used up, or until the policy is as good as deterministic."""
     excess = lambda log_mu: inner.distance(inner.solve(float(np.exp(log_mu)))) - radius
-    low, high = np.log(1e-8), np.log(1e-8)
-    while excess(high) < 0.0:
-        low, high = high, high + 1.0
-        if high > np.log(1e12):
+    ceiling = np.log(MAX_TILT / float(np.max(np.abs(inner.objective))))
+    low = high = min(0.0, ceiling - 1.0)
+    while excess(low) >= 0.0:
+        low, high = low - 3.0, low
+    while low == high or excess(high) < 0.0:
+        if high >= ceiling:
             return inner.solve(float(np.exp(low)))
-    if low == high:
-        return inner.solve(float(np.exp(low)))
+        low, high = high, min(high + 1.0, ceiling)
     return inner.solve(float(np.exp(_root(excess, low, high, xtol=1e-12))))

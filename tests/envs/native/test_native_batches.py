@@ -14,7 +14,8 @@ import pytest
 
 from holdfast.envs import native
 from holdfast.envs.base import VecEnv
-from holdfast.envs.native import Pilot
+from holdfast.envs.native import Pilot, constraints
+from holdfast.envs.native.lockstep import LockstepEnv
 
 FAMILIES = (
     "SafetyHalfCheetahVelocity-v1", "SafetyHumanoidVelocity-v1", "SafetyPointGoal2-v0",
@@ -22,7 +23,7 @@ FAMILIES = (
 )  # fmt: skip
 
 
-def pilot_of(env: native.catalogue.LockstepEnv, seed: int = 0) -> Pilot:
+def pilot_of(env: LockstepEnv, seed: int = 0) -> Pilot:
     rng = np.random.default_rng(seed)
     size, actions = env.observation_space.shape[0], env.action_space.shape[0]
     sizes = (size, 64, 64, actions)
@@ -188,7 +189,7 @@ def test_constraints_by_name() -> None:
     costs = np.zeros((3, 4))
     costs[1, 3], costs[2, 1] = 1, np.nan
     costs[1, 0] = 1
-    selected = native.constraints.select(costs, env._columns)  # pyright: ignore
+    selected = constraints.select(costs, env._columns)  # pyright: ignore
     np.testing.assert_array_equal(selected, [[0, 0, 0], [0, 1, 1], [0, 0, 0]])
     with pytest.raises(ValueError, match="did you mean 'hazards'"):
         native.make("SafetyPointGoal1-v0", 1, constraints=("hazard",))
@@ -198,6 +199,32 @@ def test_constraints_by_name() -> None:
         native.make("SafetyAntVelocity-v1", 1, constraints=())
     with pytest.raises(ValueError, match="twice"):
         native.make("SafetyAntVelocity-v1", 1, constraints=("cost", "cost"))
+
+
+def test_an_interrupted_epoch_closes_the_batch_and_an_error_does_not() -> None:
+    env = native.make("SafetyPointGoal1-v0", 2, workers=2)
+    env.reset(0)
+    saved = env.snapshot()
+    with pytest.raises(ValueError, match="simulator states of shape"):
+        env.restore(saved | {"state": saved["state"][:, 1:]})
+    np.testing.assert_array_equal(env.restore(saved), saved["obs"])
+
+    def stop(steps: int) -> None:
+        raise KeyboardInterrupt
+
+    pilot = pilot_of(native.make("SafetyPointGoal1-v0", 1))
+    with pytest.raises(KeyboardInterrupt):
+        env.collect(pilot, noise_for(env, 200), stop)
+    with pytest.raises(ValueError, match="after close"):
+        env.snapshot()
+
+
+def test_a_lost_worker_is_reported() -> None:
+    env = native.make("SafetyPointGoal1-v0", 2, workers=2)
+    env.reset(0)
+    env._processes[1].kill()  # pyright: ignore
+    with pytest.raises(RuntimeError, match="worker 1 of 2 of SafetyPointGoal1-v0 ended"):
+        env.step(np.zeros((2, 2)))
 
 
 SCRIPT = """
@@ -235,3 +262,19 @@ def running(pid: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
+
+
+def test_ids_and_policies_load_no_simulator() -> None:
+    code = (
+        "import sys; from holdfast.envs.native import NATIVE_IDS, Pilot; "
+        "assert len(NATIVE_IDS) == 77; print([m for m in ('mujoco', 'jax') if m in sys.modules])"
+    )
+    source = str(Path(native.__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": source},
+    )
+    assert done.stdout.strip() == "[]"

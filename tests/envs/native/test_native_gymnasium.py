@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Native tasks as Gymnasium environments: registered, checked, vectorised, drawn."""
 
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -12,9 +16,10 @@ from gymnasium.utils.env_checker import check_env
 from holdfast.envs import native
 from holdfast.envs.native import graphics
 from holdfast.envs.native.single import SafetyEnv, SixTuple
-from holdfast.envs.registry import TIME_LIMITS, register_native
+from holdfast.envs.native.tasks import NAVIGATION_TASKS
+from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
+from holdfast.envs.registry import TIME_LIMITS
 
-register_native()
 SOME = (
     "SafetyHopperVelocity-v1", "SafetyPointGoal2-v0", "SafetyCarButton1-v0",
     "SafetyRacecarCircle1-v0", "SafetyAntPush1-v0", "SafetyDoggoRun0-v0",
@@ -22,7 +27,7 @@ SOME = (
 
 
 def test_the_registry_lists_exactly_the_native_ids() -> None:
-    assert set(TIME_LIMITS) == set(native.NATIVE_IDS)
+    assert set(TIME_LIMITS) == set(native.NATIVE_IDS) == {*VELOCITY_TASKS, *NAVIGATION_TASKS}
     assert len(native.NATIVE_IDS) == 12 + 5 * 13
     for env_id in SOME:
         assert native.describe(env_id).time_limit == TIME_LIMITS[env_id]
@@ -133,12 +138,34 @@ def test_no_backend_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         graphics.context(8, 8)
 
 
+def test_no_display_is_one_sentence() -> None:
+    """In a process of its own, since a window system remembers its first failure."""
+    code = (
+        "import gymnasium, holdfast; "
+        "gymnasium.make('holdfast/SafetyPointGoal1-v0', render_mode='human').reset()"
+    )
+    hidden = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    source = str(Path(native.__file__).parents[3])
+    if sys.platform != "linux":
+        pytest.skip("other systems always have a display")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=hidden | {"PYTHONPATH": source},
+    )
+    assert done.returncode == 1
+    assert "render_mode='human' needs a display" in done.stderr.splitlines()[-1]
+
+
 def test_descriptions() -> None:
     text = native.describe("SafetyCarButton1-v0")
     assert text.observation_size == 88
     assert text.constraints == ("cost", "hazards", "buttons", "gremlins")
     assert text.objects == (("buttons", 4), ("goal", 1), ("hazards", 4), ("gremlins", 4))
     assert text.seconds_per_step == pytest.approx(0.04)
+    assert "4 gremlins" in str(text)
     assert native.describe("SafetyHopperVelocity-v0").threshold == 0.37315
     assert native.describe("SafetyRacecarCircle2-v0").threshold == 1.125
     assert native.describe("SafetyRacecarGoal2-v0").action_high[0] == 20.0

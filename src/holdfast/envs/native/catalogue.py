@@ -3,6 +3,7 @@
 
 import difflib
 
+from holdfast.envs.native import NATIVE_IDS
 from holdfast.envs.native.lockstep import LockstepEnv
 from holdfast.envs.native.navigation import NavigationBatch
 from holdfast.envs.native.simulation import Simulation
@@ -10,9 +11,6 @@ from holdfast.envs.native.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.velocity import VelocityBatch
 from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.native.workers import WorkerEnv
-
-NATIVE_IDS: tuple[str, ...] = (*VELOCITY_TASKS, *NAVIGATION_TASKS)
-"""All ids, the same as in Safety-Gymnasium."""
 
 
 def check_id(env_id: str) -> None:

@@ -104,7 +104,8 @@ BY_CONTACT = {"cost_vases_contact", "cost_pillars", "cost_gremlins", "cost_butto
 
 def evaluate(keys: tuple[str, ...], now: Situation) -> Array:
     """[n, 1 + len(keys)]: the sum, turned into 0 or 1, then each entry."""
-    if not keys:
-        return np.zeros((len(now.agent), 1))
-    entries = np.stack([COSTS[key](now) for key in keys], 1)
-    return np.concatenate((some(entries > 0)[:, None], entries), 1)
+    out = np.zeros((len(now.agent), 1 + len(keys)))
+    for column, key in enumerate(keys, 1):
+        out[:, column] = COSTS[key](now)
+    out[:, 0] = (out[:, 1:] > 0).any(1)
+    return out

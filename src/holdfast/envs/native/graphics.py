@@ -8,6 +8,7 @@ users for that, so the context is made here and only when somebody renders.
 import importlib
 import os
 import sys
+import warnings
 from typing import Any
 
 REMEDY = (
@@ -45,6 +46,22 @@ def context(width: int, height: int) -> Any:
     raise RuntimeError(
         f"rendering needs OpenGL and no backend could be opened ({'; '.join(reasons)}): {REMEDY}."
     )
+
+
+def require_display() -> None:
+    """Refuse to open a window where there is none to open: the viewer would end the process."""
+    try:
+        glfw = importlib.import_module("glfw")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shown = bool(glfw.init())
+    except ImportError:
+        shown = False
+    if not shown:
+        raise RuntimeError(
+            "render_mode='human' needs a display and none could be opened: "
+            "use render_mode='rgb_array', or set DISPLAY."
+        )
 
 
 def _forget_platform() -> None:

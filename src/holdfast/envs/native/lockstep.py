@@ -78,8 +78,9 @@ class LockstepEnv:
         outcome = self.simulation.advance(action)
         self._steps += 1
         truncated = self._steps >= self.simulation.time_limit
-        obs, ended = outcome.obs, np.flatnonzero(outcome.terminated | truncated)
-        if ended.size:
+        obs, done = outcome.obs, outcome.terminated | truncated
+        if done.any():
+            ended = np.flatnonzero(done)
             obs = obs.copy()
             obs[ended] = self.simulation.restart(ended)
             self._steps[ended] = 0

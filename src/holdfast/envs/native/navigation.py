@@ -123,7 +123,7 @@ class NavigationBatch:
     def advance(self, action: NDArray[np.floating[Any]]) -> Outcome:
         """Ten substeps and a forward pass, then `assess`."""
         low, high = self.physics.control_range
-        self.physics.integrate(np.clip(action.astype(np.float64), low, high))
+        self.physics.integrate(np.minimum(np.maximum(action, low), high))
         self.physics.forward()
         return self.assess()
 
@@ -147,9 +147,8 @@ class NavigationBatch:
         self.last = distance
         terminated = self._renew_goals(np.flatnonzero(met))
         terminated |= self.physics.position[:, 2] <= self.agent.dies_below
-        return Outcome(
-            self._observe(everyone), np.clip(reward, -bound, bound), self._costs, terminated
-        )
+        reward = np.minimum(np.maximum(reward, -bound), bound)
+        return Outcome(self._observe(everyone), reward, self._costs, terminated)
 
     def _touched(self) -> dict[str, NDArray[np.bool_]]:
         if not self._contacts:

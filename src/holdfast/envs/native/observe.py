@@ -3,8 +3,9 @@
 
     e = Rᵀ·((x, y, 0) − p),  d = |e_xy|,  θ = atan2(e_y, e_x),  s = max(0, D − d) / D
 Sixteen bins show, for each direction, how near the nearest object of a kind is; an object between
-two directions also shines into the neighbouring bins. Everything is computed for the whole batch
-by elementwise operations, whose rounding does not depend on the number of rows.
+two directions also shines into the neighbouring bins. Everything is computed for the whole batch,
+by elementwise operations and stacks of equal products, whose rounding does not depend on the
+number of rows.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from holdfast.envs.native.tasks import Level
 BINS = 16
 WIDTH = 2 * pi / BINS
 INERTIAL = 12
+NEIGHBOURS = np.array([(i, (i + 1) % BINS, (i - 1) % BINS) for i in range(BINS)])
+"""[16, 3] a bin, the one after it, the one before it; negative bins count from the end."""
 
 
 def sensor_size(agent: Agent) -> int:
@@ -70,40 +73,40 @@ class Lidar:
     kinds: tuple[str, ...]
     entries: Indices
     """[M] columns of the layout, kind after kind."""
-    starts: Indices
-    """First entry of each kind within `entries`."""
+    offsets: Indices
+    """[M, 1] where the ring of each entry's kind begins."""
     reach: float
     """D, the distance at which an object becomes visible."""
 
     def scan(self, places: Array, position: Array, rotation: Array) -> Array:
         """[n, kinds, 16] from places [n, K, 2], root position [n, 3] and rotation [n, 9]."""
-        rows = len(places)
-        if not self.kinds:
-            return np.zeros((rows, 0, BINS))
+        rows, kinds = len(places), len(self.kinds)
+        rings = np.zeros(rows * kinds * BINS)
+        if not kinds:
+            return rings.reshape(rows, 0, BINS)
+        turn = rotation.reshape(rows, 3, 3)[:, :, :2]
         delta = places.take(self.entries, 1)
         delta -= position[:, None, :2]
-        dx, dy, r = delta[:, :, 0], delta[:, :, 1], rotation[:, :, None]
-        dz = -position[:, 2, None]
-        ex = r[:, 0] * dx + r[:, 3] * dy + r[:, 6] * dz
-        ey = r[:, 1] * dx + r[:, 4] * dy + r[:, 7] * dz
-        strength = np.maximum(0.0, self.reach - np.sqrt(ex * ex + ey * ey)) / self.reach
-        angle = np.arctan2(ey, ex)
-        angle += (angle < 0) * (2 * pi)
-        # a tiny negative angle rounds to 2π itself: it belongs to the last bin
-        index = np.minimum((angle / WIDTH).astype(np.intp), BINS - 1)
-        share = (angle - index * WIDTH) / WIDTH * strength
-        rings = np.zeros((rows, len(self.entries), BINS))
-        flat, base = rings.reshape(-1), np.arange(0, rings.size, BINS).reshape(index.shape)
-        flat[base + index] = strength
-        flat[base + (index + 1 & BINS - 1)] = share
-        flat[base + (index - 1 & BINS - 1)] = strength - share
-        return np.maximum.reduceat(rings, self.starts, axis=1)
+        ego = delta @ turn[:, :2]
+        ego -= (position[:, 2, None] * turn[:, 2])[:, None]
+        ex, ey = ego[:, :, 0], ego[:, :, 1]
+        strength = np.maximum(0.0, self.reach - np.hypot(ex, ey)) / self.reach
+        # angles from -π to π: counting bins from -8 to 7 leaves no full turn to round up to
+        scaled = np.arctan2(ey, ex) / WIDTH
+        index = np.floor(scaled)
+        share = (scaled - index) * strength
+        values = np.stack((strength, share, strength - share), 2)
+        slots = NEIGHBOURS[index.astype(np.intp)] + self.offsets
+        slots += np.arange(0, rings.size, kinds * BINS)[:, None, None]
+        np.maximum.at(rings, slots.reshape(-1), values.reshape(-1))
+        return rings.reshape(rows, kinds, BINS)
 
 
 def lidar(level: Level, entries: Plan) -> Lidar:
     """The lidar of a level: one ring for each kind that is seen, in layout order."""
     kinds = tuple(kind.name for kind in level.kinds if kind.seen)
     columns = [np.arange(*entries.slices[kind].indices(len(entries.names))) for kind in kinds]
-    starts = np.cumsum([0, *[len(column) for column in columns]])[:-1]
-    seen = np.concatenate(columns) if columns else np.zeros(0, np.intp)
-    return Lidar(kinds, seen.astype(np.intp), starts.astype(np.intp), level.lidar_range)
+    offsets = [np.full((len(column), 1), BINS * i) for i, column in enumerate(columns)]
+    empty = np.zeros((0, 1), np.intp)
+    seen = np.concatenate([empty[:, 0], *columns]).astype(np.intp)
+    return Lidar(kinds, seen, np.concatenate([empty, *offsets]), level.lidar_range)

@@ -59,6 +59,14 @@ def inertia(
     body.ipos, body.iquat = list(com), list(frame)
 
 
+def equality(spec: Any, kind: Any, what: Any, names: tuple[str, str], data: Vector) -> Any:
+    """A constraint between two bodies or joints; the room for its data grew between versions."""
+    made = spec.add_equality(type=kind, objtype=what)
+    made.name1, made.name2 = names
+    made.data = [*data, *[0.0] * (len(made.data) - len(data))]
+    return made
+
+
 def actuator(spec: Any, target: str, transmission: Any, gear: float, **options: Any) -> Any:
     """A force proportional to the control; `servo` adds feedback of position or velocity."""
     feedback: Vector = options.pop("servo", ())

@@ -102,9 +102,8 @@ def build(spec: Any, root: Any) -> None:
     front = parts.child(carrier, "front_carrier", (0.32, 0, 0))
     parts.inertia(front, 0.0637, FILLER, (0, 0, 0), FRAME)
     add_fillers(front, "front", (1, -1, 0, 0))
-    steer = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=parts.OBJECTS.mjOBJ_JOINT)
-    steer.name1, steer.name2 = "left_steering", "right_steering"
-    steer.data = [0, 1, *[0] * 9]
+    ends = ("left_steering", "right_steering")
+    parts.equality(spec, mujoco.mjtEq.mjEQ_JOINT, parts.OBJECTS.mjOBJ_JOINT, ends, (0, 1))
     parts.actuator(spec, "drive", parts.AT_JOINT, 1, control=20, force=1, servo=(0, 0, -1))
     parts.actuator(
         spec, "left_steering", parts.AT_JOINT, 1, control=LOCK, force=1, servo=(0, -1, 0)

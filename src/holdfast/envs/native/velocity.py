@@ -141,7 +141,7 @@ class VelocityBatch:
         speed = np.sqrt(np.square(velocity).sum(1)) if self.task.sideways else velocity[:, 0]
         cost = (speed > self.task.threshold).astype(np.float64)
         healthy = robot.healthy(rows[:, :nq], rows[:, nq : nq + self.model.nv])
-        return Outcome(self._observe(rows), reward, np.stack((cost, cost), 1), ~healthy)
+        return Outcome(self._observe(rows), reward, cost[:, None].repeat(2, 1), ~healthy)
 
     def info(self, index: int) -> dict[str, Any]:
         """The names and values of the original."""

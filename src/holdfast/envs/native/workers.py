@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import holdfast
 from holdfast.envs.base import Snapshot, Step
 from holdfast.envs.native.epoch import Epoch, Watch, check_noise
 from holdfast.envs.native.lockstep import LockstepEnv, check_action
@@ -32,11 +31,11 @@ GRACE = 2.0
 
 def start(env_id: str, num_envs: int, constraints: tuple[str, ...]) -> Process:
     """One worker, which imports the same package and keeps to one thread."""
-    source = str(Path(holdfast.__file__).parents[1])
+    source = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
     single = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.envs.native.worker"],
+        [sys.executable, "-P", "-m", "holdfast.envs.native.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
@@ -94,20 +93,17 @@ class WorkerEnv:
         except Disconnected:
             raise self._loss(index) from None
 
-    def _hear(self, index: int, watch: Watch | None = None) -> Arrays:
+    def _hear(self, index: int, watch: Watch | None = None) -> Message:
         """The answer of one worker; its progress goes to `watch`."""
         while True:
             try:
-                message: Message = receive(self._processes[index].stdout)  # type: ignore[arg-type]
+                message = receive(self._processes[index].stdout)  # type: ignore[arg-type]
             except Disconnected:
                 raise self._loss(index) from None
             if "progress" not in message.head:
-                break
+                return message
             if watch is not None:
                 watch(message.head["progress"])
-        if "error" in message.head:
-            raise ValueError(message.head["error"])
-        return message.arrays
 
     def _loss(self, index: int) -> RuntimeError:
         code = self._processes[index].wait()
@@ -123,8 +119,16 @@ class WorkerEnv:
         """Tell all workers, then hear all answers, in the order of their environments."""
         for index, (head, given) in enumerate(zip(heads, arrays, strict=True)):
             self._tell(index, head, given)
-        answers = [self._hear(0, watch)]
-        return answers + [self._hear(index) for index in range(1, len(self._shares))]
+        try:
+            answers = [self._hear(0, watch)]
+            answers += [self._hear(index) for index in range(1, len(self._shares))]
+        except BaseException:  # answers are under way that nobody will read
+            self.close()
+            raise
+        for answer in answers:
+            if "error" in answer.head:
+                raise ValueError(answer.head["error"])
+        return [answer.arrays for answer in answers]
 
     def reset(self, seed: int) -> Array:
         """Start all episodes anew, environment i seeded with `seed + i`."""

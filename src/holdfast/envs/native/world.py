@@ -60,10 +60,10 @@ def add_objects(spec: Any, level: Level, visual: bool) -> None:
 
 def add_weld(spec: Any, target: str, body: str) -> None:
     """The gremlin follows its target; the relative pose is rewritten at each reset."""
-    weld = spec.add_equality(type=mujoco.mjtEq.mjEQ_WELD, objtype=parts.OBJECTS.mjOBJ_BODY)
-    weld.name1, weld.name2 = target, body
+    pose = (0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0, TORQUE_SCALE)
+    bodies = parts.OBJECTS.mjOBJ_BODY
+    weld = parts.equality(spec, mujoco.mjtEq.mjEQ_WELD, bodies, (target, body), pose)
     weld.solref = [0.02, 1.5]
-    weld.data = [0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0, TORQUE_SCALE]
 
 
 def add_look(spec: Any, level: Level) -> None:
@@ -85,6 +85,16 @@ def add_look(spec: Any, level: Level) -> None:
     light.ambient, light.diffuse, light.specular = [0.5] * 3, [0.5] * 3, [0.1] * 3
 
 
+def older_collider() -> int:
+    """Flags that keep the convex collider the tasks were made with.
+
+    MuJoCo 3.3 has a new one by default, and later versions give it several contacts for each pair.
+    """
+    flags = mujoco.mjtDisableBit
+    names = ("mjDSBL_NATIVECCD", "mjDSBL_MULTICCD")
+    return sum(int(getattr(flags, name)) for name in names if hasattr(flags, name))
+
+
 def build(agent_name: str, level: Level, *, visual: bool = False) -> Model:
     """The compiled world; objects stand at the origin until a layout is written into it."""
     agent = AGENTS[agent_name]
@@ -102,8 +112,7 @@ def build(agent_name: str, level: Level, *, visual: bool = False) -> Model:
     agent.build(spec, root)
     if agent_name == "Racecar" and (visual or any(kind.collides for kind in level.kinds)):
         racecar.add_hull(spec)
-    # the convex collider that the tasks were made with: MuJoCo 3.3 has a new one by default
-    spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_NATIVECCD)
+    spec.option.disableflags |= older_collider()
     add_sensors(spec, agent)
     add_objects(spec, level, visual)
     return spec.compile()

@@ -41,6 +41,27 @@ class Description:
     threshold: float | None
     """The speed, or distance from an axis, above which a step costs; None where nothing such is."""
 
+    def __str__(self) -> str:
+        bounds = sorted(set(zip(self.action_low, self.action_high, strict=True)))
+        spans = ", ".join(f"[{low:g}, {high:g}]" for low, high in bounds)
+        one = lambda name: name.removesuffix("s").replace("_", " ")
+        world = ", ".join(
+            f"{number} {name if number > 1 else one(name)}" for name, number in self.objects
+        )
+        lines = [
+            f"{self.env_id}: {self.aim}",
+            f"observations  {self.observation_size} numbers",
+            f"actions       {len(self.action_low)} numbers in {spans}",
+            f"constraints   {', '.join(self.constraints)}",
+            f"info          {', '.join(self.info_keys)}",
+            f"episode       {self.time_limit} steps of {self.seconds_per_step:g} s",
+        ]
+        if world:
+            lines.insert(1, f"world         {world}")
+        if self.threshold is not None:
+            lines.append(f"threshold     {self.threshold:g}")
+        return "\n".join(lines)
+
 
 def describe(env_id: str) -> Description:
     """Spaces, costs, time limit and threshold of a native task."""

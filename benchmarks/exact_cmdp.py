@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every algorithm on enumerated random CMDPs, against the linear programme's optimum.
+
+    python benchmarks/exact_cmdp.py [ALGORITHM ...] [--seeds 10] [--updates 400] [--constraints 1]
+
+Batches are exact (weights are occupancies, advantages are true), so what is left of the gap is the
+method's own: its bias, its step size, its price dynamics. Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from holdfast.algorithms import ALGORITHMS
+from holdfast.core.types import Learner, replace
+from holdfast.run import make_run
+from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
+from holdfast.tabular.instances import random_cmdp, uniform_policy
+from holdfast.tabular.lp import optimum
+from holdfast.tabular.occupancy import evaluate
+
+REGION = {"radius": 1e-3, "damping": 1e-6, "solver": "dense", "kl_average": False}
+LOOP = {"actor_lr": 1e-2, "minibatch": 64, "passes": 20}
+OWN: dict[str, dict[str, Any]] = {
+    "c-trpo": {"beta": 1e-2, "barrier": "log"},
+    "c-trpo-no-hysteresis": {"beta": 1e-2, "barrier": "log"},
+    "c-npg": {"beta": 1e-2, "barrier": "log"},
+    "pcpo": {"reward_direction": "natural"},
+    "focops": {"mask": "sample", "temperature": 0.5},
+    "cup": {"multiplier_max": 5.0},
+    "ipo": {"sharpness": 2000.0},
+}
+"""Settings in the units of these problems: costs and advantages are of order 0.1, not 100."""
+
+
+def settings(name: str) -> Any:
+    algorithm = make_run(name).algorithm
+    shared = REGION if hasattr(algorithm, "region") else LOOP
+    return make_run(name, **(shared | OWN.get(name, {}))).algorithm
+
+
+def learn(algorithm: Any, update: Any, seed: int, updates: int, constraints: int) -> Any:
+    """(LP optimum, [updates] reward returns, [updates, K] costs above their limits)."""
+    cmdp = random_cmdp(np.random.default_rng(seed), 8, 3, constraints)
+    policy = tabular_policy(uniform_policy(cmdp))
+    critics = jax.tree.map(
+        lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x,
+        algorithm.critic.init(jax.random.key(0), 8, constraints, ()),
+    )
+    learner = Learner(policy, critics, algorithm.init(constraints, policy))
+    rewards, excess = [], []
+    for index in range(updates):
+        probs = probabilities(learner.policy, 8)
+        found = evaluate(cmdp, probs)
+        rewards.append(found.reward_return)
+        excess.append(found.cost_return - cmdp.cost_limit)
+        batch = exact_batch(cmdp, probs)
+        batch = replace(batch, progress=jnp.asarray(index / updates, batch.weight.dtype))
+        learner, _ = update(learner, batch, jax.random.fold_in(jax.random.key(1), index))
+    return optimum(cmdp).reward_return, np.array(rewards), np.array(excess)
+
+
+def summary(name: str, seeds: int, updates: int, constraints: int) -> dict[str, float]:
+    """Means over seeds of the last tenth's gap and excess, and of the worst excess on the way."""
+    algorithm = settings(name)
+    update = jax.jit(algorithm.update)
+    tail = max(1, updates // 10)
+    rows = []
+    for seed in range(seeds):
+        best, rewards, excess = learn(algorithm, update, seed, updates, constraints)
+        rows.append(
+            (
+                (best - rewards[-tail:].mean()) / best,
+                excess[-tail:].mean(0).max(),
+                np.maximum(excess, 0).max(),
+            )
+        )
+    gap, end, worst = np.array(rows).T
+    return {
+        "gap": float(gap.mean()),
+        "worst_gap": float(gap.max()),
+        "excess": float(end.max()),
+        "on_the_way": float(worst.max()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--updates", type=int, default=400)
+    parser.add_argument("--constraints", type=int, default=1)
+    given = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    print("| algorithm | mean gap | largest gap | excess at the end | worst excess on the way |")
+    print("|---|---|---|---|---|")
+    skip = ("c-trpo-noise", "c-trpo-no-hysteresis")
+    for name in given.names or [n for n in ALGORITHMS if n not in skip]:
+        row = summary(name, given.seeds, given.updates, given.constraints)
+        numbers = f"{row['gap']:.2%} | {row['worst_gap']:.2%} | {row['excess']:+.4f}"
+        print(f"| {name} | {numbers} | {row['on_the_way']:.4f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

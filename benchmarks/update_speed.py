@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long an update, a start and an epoch take, and how much memory a run needs.
+
+    python benchmarks/update_speed.py [--quick]
+
+The paper's setting: 20 000 samples, observations of 27, actions of 8, 64×64, 15 iterations of CG,
+10 critic passes of minibatches of 128. Prints Markdown for benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from holdfast.algorithms import CTRPO
+from holdfast.core.critic import CriticFit
+from holdfast.core.policies import init_gaussian
+from holdfast.core.trust_region import Barriers, TrustRegion, linearise
+from holdfast.core.types import Batch, Learner, sampled_batch
+
+SIZE, OBS, ACTIONS, CONSTRAINTS = 20_000, 27, 8, 1
+
+
+def setting() -> tuple[Learner, Batch]:
+    keys = jax.random.split(jax.random.key(0), 7)
+    adv_c = jax.random.normal(keys[4], (SIZE, CONSTRAINTS))
+    batch = sampled_batch(
+        jax.random.normal(keys[1], (SIZE, OBS)),
+        jax.random.normal(keys[2], (SIZE, ACTIONS)),
+        jax.random.normal(keys[3], (SIZE,)),
+        adv_c - adv_c.mean(0),
+        cost_return=jnp.full(CONSTRAINTS, 15.0),
+        cost_limit=jnp.full(CONSTRAINTS, 25.0),
+        horizon=jnp.asarray(100.0),
+        target=jax.random.normal(keys[5], (SIZE, 1 + CONSTRAINTS)),
+    )
+    policy = init_gaussian(keys[0], OBS, ACTIONS, (64, 64))
+    critics = CriticFit().init(keys[6], OBS, CONSTRAINTS, (64, 64))
+    return Learner(policy, critics, CTRPO().init(CONSTRAINTS, policy)), batch
+
+
+def clock(function, *args, repeats: int = 7) -> tuple[float, float]:
+    """(seconds of the first call, median of the others)."""
+    started = time.perf_counter()
+    jax.block_until_ready(function(*args))
+    first = time.perf_counter() - started
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        jax.block_until_ready(function(*args))
+        times.append(time.perf_counter() - started)
+    return first, float(np.median(times))
+
+
+def update_parts() -> None:
+    """Each part compiled alone, beside the whole update."""
+    learner, batch = setting()
+    wall = lambda b: Barriers("entropy", b.cost_limit - b.cost_return, jnp.ones(CONSTRAINTS))
+    key = jax.random.key(1)
+
+    def products(policy, b):
+        local = linearise(policy, b, True)
+        v = local.gradients(b.adv_r[:, None])[0]
+        return jax.lax.fori_loop(0, 15, lambda _, u: local.fisher(u) + 0.1 * u, v)
+
+    def candidate(policy, b):
+        region, local = TrustRegion(), linearise(policy, b, True)
+        return region.trial(local, local.moved(0.01 * local.theta), b.adv_r, wall(b))
+
+    rows: list[tuple[str, object]] = [
+        ("15 Fisher products", jax.jit(products)),
+        ("one candidate of the search", jax.jit(candidate)),
+        (
+            "policy step, Woodbury (default)",
+            jax.jit(lambda p, b: TrustRegion().maximise(p, b, b.adv_r, wall(b))),
+        ),
+        (
+            "policy step, CG on the sum (published)",
+            jax.jit(lambda p, b: TrustRegion(solver="sum").maximise(p, b, b.adv_r, wall(b))),
+        ),
+    ]
+    print("\n| part of an update | seconds | compile and first call |\n|---|---|---|")
+    for name, function in rows:
+        first, median = clock(function, learner.policy, batch)
+        print(f"| {name} | {median:.3f} | {first:.1f} |", flush=True)
+    first, median = clock(jax.jit(CriticFit().__call__), learner, batch, key)
+    print(f"| critics, 10 passes of 128 | {median:.3f} | {first:.1f} |", flush=True)
+    first, median = clock(jax.jit(CTRPO().update), learner, batch, key)
+    print(f"| **whole C-TRPO update** | **{median:.3f}** | {first:.1f} |", flush=True)
+    print(f"\nPublished code on a GPU machine: 10.2 s; ours is {10.2 / median:.0f} times faster.")
+
+
+START = """
+import resource, sys, time
+from holdfast.cli import main
+main(sys.argv[2:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def start_and_memory(epochs: int) -> None:
+    """From the command to the first row, with an empty and with a filled compilation cache."""
+    place = Path(tempfile.mkdtemp())
+    print("\n| start of `holdfast train c-trpo SafetyAntVelocity-v1` | seconds to first row |")
+    print("|---|---|")
+    command = [sys.executable, "-c", START, "x", "train", "c-trpo", "SafetyAntVelocity-v1"]
+    for name in ("cold", "warm"):
+        out = place / name
+        process = subprocess.Popen(
+            [*command, "--steps", "20000", "--out", str(out), "--quiet"],
+            env=os.environ | {"HOLDFAST_CACHE": str(place / "cache")},
+            stdout=subprocess.DEVNULL,
+        )
+        started = time.perf_counter()
+        while not (out / "progress.csv").exists() and process.poll() is None:
+            time.sleep(0.01)
+        print(f"| {name} | {time.perf_counter() - started:.1f} |", flush=True)
+        process.wait()
+    print("\n| run of C-TRPO on SafetyAntVelocity-v1 | peak memory, MiB |\n|---|---|")
+    for n in (2, epochs):
+        out = place / f"memory{n}"
+        told = subprocess.run(
+            [*command, "--steps", str(20_000 * n), "--out", str(out), "--quiet"],
+            env=os.environ | {"HOLDFAST_CACHE": str(place / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        print(f"| {n} epochs | {float(told.stdout.split()[-1]):.0f} |", flush=True)
+        rows = (out / "progress.csv").read_text().splitlines()
+    head, last = rows[0].split(","), rows[-1].split(",")
+    row = dict(zip(head, map(float, last), strict=True))
+    print("\n| profile of an epoch, SafetyAntVelocity-v1 | seconds |\n|---|---|")
+    for part in ("time_rollout", "time_estimate", "time_update"):
+        print(f"| {part[5:]} | {row[part]:.2f} |")
+    print(f"| steps per second | {row['steps_per_second']:,.0f} |")
+    shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only the update")
+    parser.add_argument("--epochs", type=int, default=12, help="of the long memory run")
+    options = parser.parse_args()
+    update_parts()
+    if not options.quick:
+        start_and_memory(options.epochs)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C3PO: the central path by an exact penalty; an update may spend only a share of the slack.
+
+    loss = PPO's on A_r + κ_t Σ_i max(0, E[max(ρ A_i, clip(ρ, 1 ± ε) A_i)] − m_i)
+    m_i = min(b_i − J_i, w (b_i − J_i))
+
+Inside the limit only the share w of the slack is free of charge; outside it the whole violation is
+to be repaired. κ_t grows linearly over training. The critics are fitted apart.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.critic import CriticFit
+from holdfast.core.first_order import (
+    FirstOrder,
+    Rows,
+    check_clip,
+    clipped_cost,
+    clipped_gain,
+    ratio,
+)
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+
+
+@dataclass(frozen=True)
+class C3PO:
+    """Central path proximal policy optimisation (Milosevic et al. 2025)."""
+
+    clip: float = 0.2
+    """ε of both surrogates."""
+    share: float = 0.05
+    """w, the part of the slack that one update may spend; 1 is P3O's rule."""
+    kappa_start: float = 5.0
+    """Penalty weight at the start of training."""
+    kappa_end: float = 50.0
+    """Penalty weight at its end."""
+    hinge: Literal["relu", "softplus"] = "relu"
+    """Positive part of the penalty; softplus charges a little before the share is spent (P2BPO)."""
+    cost_scale: CostScale = "none"
+    """What a mean cost advantage counts in units of the episode cost (D18)."""
+    loop: FirstOrder = FirstOrder(passes=10, minibatch=128, kl_stop=0.01)
+    critic: CriticFit = CriticFit(critic_lr=3e-4)
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip)
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share={self.share} must lie in (0, 1]; 0.05 is the usual choice.")
+        if not (self.kappa_start > 0 and self.kappa_end > 0):
+            raise ValueError(
+                f"kappa_start={self.kappa_start} and kappa_end={self.kappa_end} must be positive; "
+                "'ppo' has no penalty."
+            )
+
+    def init(self, constraints: int, policy: Policy) -> Any:
+        """The moments of the policy's Adam."""
+        return self.loop.init(policy)
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        batch = in_units(batch, self.cost_scale)
+        slack = batch.cost_limit - batch.cost_return
+        free = jnp.minimum(slack, self.share * slack) / batch.horizon
+        kappa = self.kappa_start + (self.kappa_end - self.kappa_start) * batch.progress
+        actor_key, critic_key = jax.random.split(key)
+        policy, moments, told = self.loop.actor(
+            learner.policy,
+            learner.extra,
+            batch,
+            actor_key,
+            lambda policy, rows: self.loss(policy, rows, free, kappa),
+        )
+        learner = replace(learner, policy=policy, extra=moments)
+        learner, fit = self.critic(learner, batch, critic_key)
+        return learner, {"penalty": kappa} | told | fit
+
+    def loss(self, policy: Policy, rows: Rows, free: Array, kappa: Array) -> Array:
+        """`free` [K] is what may be spent, in units of a mean advantage."""
+        rho = ratio(policy, rows)
+        positive = jax.nn.relu if self.hinge == "relu" else jax.nn.softplus
+        excess = positive(clipped_cost(rho, rows.adv_c, rows, self.clip) - free)
+        return kappa * excess.sum() - clipped_gain(rho, rows.adv_r, rows, self.clip)

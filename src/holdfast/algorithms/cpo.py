@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPO: the best step of the linearised problem, constraints included (arXiv:1705.10528).
+
+    maximise g·u  subject to  c_i + κ a_i·u ≤ 0 for all i,  ½ uᵀ H u ≤ δ,   c = J_c − b
+
+| case | c        | the region and the constraints      | step                              |
+|------|----------|-------------------------------------|-----------------------------------|
+| 4    | < 0      | no cost gradient                    | TRPO's                            |
+| 3    | < 0      | the whole region is safe            | TRPO's                            |
+| 2    | < 0      | a limit cuts the region             | the programme's                   |
+| 1    | some ≥ 0 | a safe point lies inside the region | the programme's                   |
+| 0    | some ≥ 0 | none does                           | down the cost, the reward ignored |
+
+With hysteresis, case 0 goes on until every J_i < h b_i.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.cpo_step import check_constraints, constrained_step, published_dual
+from holdfast.core.critic import CriticFit
+from holdfast.core.multiplier import blame
+from holdfast.core.policies import Policy
+from holdfast.core.trust_region import Accept, Trial, TrustRegion, linearise
+from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+
+
+@dataclass(frozen=True)
+class CPO:
+    """Constrained policy optimisation (Achiam, Held, Tamar, Abbeel 2017)."""
+
+    cost_scale: CostScale = "none"
+    """κ: what a mean cost advantage counts in units of the episode cost (D18)."""
+    dual: Literal["exact", "flipped"] = "exact"
+    """The programme's solution, or with the published error of sign (D19, one constraint only)."""
+    hysteresis: float = 1.0
+    """h: infeasible recovery ends once the cost is below h·limit; 1 switches it off."""
+    sticky: Literal["infeasible", "violated"] = "infeasible"
+    """Which cases hysteresis prolongs: 0 alone (published) or 0 and 1 (D21)."""
+    region: TrustRegion = TrustRegion()
+    critic: CriticFit = CriticFit()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.hysteresis <= 1:
+            raise ValueError(
+                f"hysteresis={self.hysteresis} must lie in (0, 1]; 1.0 switches it off."
+            )
+
+    def init(self, constraints: int, policy: Policy | None = None) -> Array:
+        """Whether the last step was a recovery."""
+        check_constraints(constraints, "CPO")
+        if self.dual == "flipped" and constraints > 1:
+            raise ValueError(
+                f"dual='flipped' reproduces a formula for one constraint, but there are "
+                f"{constraints}; use dual='exact'."
+            )
+        return jnp.zeros((), bool)
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        batch = in_units(batch, self.cost_scale)
+        local = linearise(learner.policy, batch, self.region.kl_average)
+        fisher = self.region.damped(local)
+        gradient = local.gradients(batch.adv_r[:, None])[0]
+        rows = local.spending()
+        solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
+        x, p = solved[0], solved[1:]
+        c = batch.cost_return - batch.cost_limit
+        t, mu, case = self.plan(x @ fisher(x), rows, p, rows @ x, c, batch, learner.extra)
+        step = t * x - mu @ p
+        move = self.region.along(
+            local,
+            step,
+            step @ fisher(step),
+            jnp.linalg.norm(gradient),
+            batch.adv_r,
+            accept=self.accept(case, c, batch),
+        )
+        sticky = case <= (0 if self.sticky == "infeasible" else 1)
+        learner = replace(learner, policy=move.policy, extra=sticky)
+        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
+        told = {"case": case, "recovering": case == 0, "spent": move.trial.spent.max()}
+        return learner, told | move.metrics() | fit
+
+    def plan(
+        self, q: Array, rows: Array, p: Array, r: Array, c: Array, batch: Batch, was: Array
+    ) -> tuple[Array, Array, Array]:
+        """(t, μ, case): the step is t x − μ p."""
+        radius = self.region.radius
+        idle = (jnp.sum(rows * rows, 1) <= 1e-6) & (c < 0)  # nothing to gain or lose there
+        gram = jnp.where(idle[:, None] | idle, 0.0, rows @ p.T)
+        gram = gram + jnp.diag(jnp.where(idle, 1.0, 1e-8))
+        s = jnp.diagonal(gram)
+        r, c_seen = jnp.where(idle, 0.0, r), jnp.where(idle, -10.0, c)
+        t, mu, feasible = constrained_step(q, r, gram, c_seen, radius)
+        cut = 2 * radius - c_seen * c_seen / s >= 0
+        safe = jnp.all(c < 0)
+        inside = jnp.where(jnp.any(cut), 2, jnp.where(jnp.all(idle), 4, 3))
+        case = jnp.where(safe, inside, jnp.where(feasible, 1, 0))
+        case = jnp.where(self.must_recover(was, batch), 0, case).astype(jnp.int32)
+        if self.dual == "flipped":
+            bent = published_dual(q, r[0], s[0], c_seen[0], radius, flipped=True)
+            constrained = (case == 1) | (case == 2)
+            t, mu = jnp.where(constrained, bent[0], t), jnp.where(constrained, bent[1][None], mu)
+        share = self.blame(batch)
+        away = jnp.sqrt(2 * radius / (share @ gram @ share)) * share
+        return jnp.where(case == 0, 0.0, t), jnp.where(case == 0, away, mu), case
+
+    def must_recover(self, was: Array, batch: Batch) -> Array:
+        """After a recovery the cost has to fall below h·b before the table applies again."""
+        if self.hysteresis == 1.0:
+            return jnp.zeros((), bool)
+        return was & jnp.any(batch.cost_return >= self.hysteresis * batch.cost_limit)
+
+    def blame(self, batch: Batch) -> Array:
+        """[K] shares of the constraints in the direction of a recovery."""
+        target = self.hysteresis * batch.cost_limit
+        excess = batch.cost_return - target
+        return blame(excess >= 0, excess, batch.cost_limit)
+
+    def accept(self, case: Array, c: Array, batch: Batch) -> Accept:
+        """No reward lost unless the cost demands it, no more spent than there is, KL ≤ δ."""
+        allowed = jnp.maximum(-c, 0.0)
+        share = self.blame(batch)
+
+        def test(trial: Trial) -> Array:
+            each = trial.spent <= allowed
+            repaired = jnp.all(each | (c >= 0)) & (share @ trial.spent <= share @ allowed)
+            within = jnp.where(case == 0, repaired, jnp.all(each))
+            return ((case < 2) | (trial.gain >= 0)) & within & (trial.kl <= self.region.radius)
+
+        return test
+
+
+def cpo_hysteresis() -> CPO:
+    """CPO whose infeasible recovery goes on until the cost is below 0.8 of the limit."""
+    return CPO(hysteresis=0.8)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUP: a PPO step on the reward, then a projection that pays for cost (arXiv:2209.07089).
+
+    stage 1   π_half:  PPO on A_r, critics included
+    stage 2   loss = C Σ ν_i E[ρ A_i] + E[KL(π ‖ π_half)],   ρ = π / π_old,  C = (1 − γλ) / (1 − γ)
+
+Both stages stop by their own KL: from π_old, then from π_half.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.first_order import (
+    FirstOrder,
+    JointCritic,
+    Rows,
+    check_clip,
+    clipped_gain,
+    ratio,
+)
+from holdfast.core.multiplier import Multiplier, Priced
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, Learner, Metrics, replace
+
+
+@dataclass(frozen=True)
+class CUP:
+    """Constrained update projection (Yang et al. 2022)."""
+
+    clip: float = 0.2
+    """ε of stage 1."""
+    decay: float = 0.95
+    """λ of the cost's generalised advantages, for C; keep it equal to cost_lam."""
+    multiplier: Multiplier = Multiplier(multiplier_max=0.2)
+    loop: FirstOrder = FirstOrder()
+    critic: JointCritic = JointCritic()
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip)
+        if not 0 <= self.decay <= 1:
+            raise ValueError(f"decay={self.decay} must lie in [0, 1]; 0.95 is the usual choice.")
+
+    def init(self, constraints: int, policy: Policy) -> Priced:
+        return Priced(self.multiplier.init(constraints), self.loop.init(policy))
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        price = self.multiplier.update(learner.extra.price, batch)
+        old = learner.policy
+
+        def improve(policy: Policy, rows: Rows) -> Array:
+            return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
+
+        first, second = jax.random.split(key)
+        learner, moments, told = self.loop.joint(
+            learner, learner.extra.moments, batch, first, improve, self.critic
+        )
+        half = learner.policy
+        weight = self.coefficient(batch) * price.value.astype(batch.adv_c.dtype)
+        policy, moments, repaid = self.loop.actor(
+            half,
+            moments,
+            batch,
+            second,
+            lambda policy, rows: self.projection(half, policy, rows, weight),
+            acted=old,
+        )
+        told = {
+            "multiplier": price.value.sum(),
+            "projection_kl": repaid["kl"],
+            "projection_passes": repaid["passes"],
+            "projection_loss": repaid["actor_loss"],
+        } | told
+        return replace(learner, policy=policy, extra=Priced(price, moments)), told
+
+    def coefficient(self, batch: Batch) -> Array:
+        """C = (1 − γλ) / (1 − γ), from the horizon 1 / (1 − γ)."""
+        return batch.horizon - self.decay * (batch.horizon - 1)
+
+    def projection(self, half: Policy, policy: Policy, rows: Rows, weight: Array) -> Array:
+        """Σ_i weight_i E[ρ A_i] + E[KL(π ‖ π_half)], ρ against the policy that acted."""
+        outputs = policy.outputs(rows.obs)
+        rho = jnp.exp(policy.log_prob(outputs, rows.action) - rows.log_prob)
+        kl = policy.kl(outputs, half.outputs(rows.obs))
+        return rows.weight @ (rho * (rows.adv_c @ weight) + kl)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FOCOPS: towards the optimal non-parametric policy, state by state (arXiv:2002.06506).
+
+    loss = E[m (KL(π ‖ π_old) − ρ A / temperature)],   A = (A_r − Σ ν_i A_i) / (1 + Σ ν_i)
+    m(s) = 1 where KL(π ‖ π_old)(s) ≤ η, else 0: states that have gone far enough are left alone
+
+The published code's mask is that of the minibatch, E[m KL] − E[m] E[ρ A] / temperature (D25).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.first_order import FirstOrder, JointCritic, Rows
+from holdfast.core.multiplier import Multiplier, Priced, mixed_advantage
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, Learner, Metrics, replace
+
+
+@dataclass(frozen=True)
+class FOCOPS:
+    """First order constrained optimisation in policy space (Zhang, Vuong, Ross 2020)."""
+
+    temperature: float = 1.5
+    """λ of the paper: small values follow the advantage, large ones the old policy."""
+    state_kl: float = 0.02
+    """η, the largest KL(new ‖ old) of a state that still learns."""
+    mask: Literal["batch", "sample"] = "batch"
+    """Whether η switches off whole minibatches in proportion (published) or single states (D25)."""
+    rescale: bool = True
+    """Divide the priced advantage by 1 + Σ ν (published); the paper does not (D26)."""
+    multiplier: Multiplier = Multiplier(multiplier_max=2.0)
+    loop: FirstOrder = FirstOrder()
+    critic: JointCritic = JointCritic()
+
+    def __post_init__(self) -> None:
+        if not (self.temperature > 0 and self.state_kl > 0):
+            raise ValueError(
+                f"temperature={self.temperature} and state_kl={self.state_kl} must be positive."
+            )
+
+    def init(self, constraints: int, policy: Policy) -> Priced:
+        return Priced(self.multiplier.init(constraints), self.loop.init(policy))
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        price = self.multiplier.update(learner.extra.price, batch)
+        batch = replace(batch, adv_r=mixed_advantage(batch, price.value, self.rescale))
+        old = learner.policy
+        learner, moments, told = self.loop.joint(
+            learner,
+            learner.extra.moments,
+            batch,
+            key,
+            lambda policy, rows: self.loss(old, policy, rows),
+            self.critic,
+        )
+        told = {"multiplier": price.value.sum()} | told
+        return replace(learner, extra=Priced(price, moments)), told
+
+    def loss(self, old: Policy, policy: Policy, rows: Rows) -> Array:
+        """`rows.adv_r` holds the priced advantage."""
+        outputs = policy.outputs(rows.obs)
+        rho = jnp.exp(policy.log_prob(outputs, rows.action) - rows.log_prob)
+        kl = policy.kl(outputs, old.outputs(rows.obs))
+        near = jax.lax.stop_gradient((kl <= self.state_kl).astype(kl.dtype))
+        gain = rho * rows.adv_r / self.temperature
+        if self.mask == "sample":
+            return rows.weight @ (near * (kl - gain))
+        return rows.weight @ (near * kl) - (rows.weight @ near) * (rows.weight @ gain)

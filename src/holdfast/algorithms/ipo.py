@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IPO: PPO inside a logarithmic barrier (arXiv:1910.09615).
+
+    all J_i < b_i   loss = PPO's on A_r + Σ_i w_i E[ρ A_i],   w_i = κ / (t (b_i − J_i))
+    otherwise       loss = E[max(ρ A, clip(ρ, 1 ± ε) A)],     A the violated costs, shares by excess
+
+w is the slope of −(1/t) log(b − J): the barrier is linearised at the current policy.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.first_order import (
+    FirstOrder,
+    JointCritic,
+    Rows,
+    check_clip,
+    clipped_cost,
+    clipped_gain,
+    ratio,
+)
+from holdfast.core.multiplier import blame
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+
+
+@dataclass(frozen=True)
+class IPO:
+    """Interior-point policy optimisation (Liu, Ding, Liu 2020)."""
+
+    clip: float = 0.2
+    """ε of both surrogates."""
+    sharpness: float = 20.0
+    """t: the barrier's weight is 1/t; large values come closer to the limit."""
+    flip_sign: bool = False
+    """Reward cost inside the limit, the published code's error of sign (D24)."""
+    cost_scale: CostScale = "none"
+    """κ: what a mean cost advantage counts in units of the episode cost (D18)."""
+    loop: FirstOrder = FirstOrder()
+    critic: JointCritic = JointCritic()
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip)
+        if not self.sharpness > 0:
+            raise ValueError(f"sharpness={self.sharpness} must be positive; 20 is usual.")
+
+    def init(self, constraints: int, policy: Policy) -> Any:
+        """The moments of the policy's Adam."""
+        return self.loop.init(policy)
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        batch = in_units(batch, self.cost_scale)
+        slack = batch.cost_limit - batch.cost_return
+        recovering = jnp.any(slack <= 0)
+        weight, share = self.weight(batch), blame(slack <= 0, -slack, batch.cost_limit)
+        learner, moments, told = self.loop.joint(
+            learner,
+            learner.extra,
+            batch,
+            key,
+            lambda policy, rows: self.loss(policy, rows, weight, share, recovering),
+            self.critic,
+        )
+        own = {"recovering": recovering, "penalty": jnp.where(recovering, 0.0, weight.sum())}
+        return replace(learner, extra=moments), own | told
+
+    def weight(self, batch: Batch) -> Array:
+        """[K] κ / (t (b − J)), of use only inside the limits."""
+        slack = batch.cost_limit - batch.cost_return
+        sign = -1.0 if self.flip_sign else 1.0
+        return sign * batch.horizon / (self.sharpness * jnp.where(slack > 0, slack, 1.0))
+
+    def loss(
+        self, policy: Policy, rows: Rows, weight: Array, share: Array, recovering: Array
+    ) -> Array:
+        rho = ratio(policy, rows)
+        inside = rows.weight @ (rho * (rows.adv_c @ weight))
+        inside = inside - clipped_gain(rho, rows.adv_r, rows, self.clip)
+        outside = clipped_cost(rho, (rows.adv_c @ share)[:, None], rows, self.clip)[0]
+        return jnp.where(recovering, outside, inside)

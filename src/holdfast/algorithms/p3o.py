@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""P3O: PPO with an exact penalty for predicted violation (arXiv:2205.11814).
+
+    loss = PPO's on A_r + κ Σ_i max(0, E[max(ρ A_i, clip(ρ, 1 ± ε) A_i)] + (1 − γ)(J_i − b_i))
+
+A penalty weight κ above the optimal multiplier makes the penalised optimum the constrained one. The
+positive part acts in each minibatch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import Array
+
+from holdfast.core.first_order import (
+    FirstOrder,
+    JointCritic,
+    Rows,
+    check_clip,
+    clipped_cost,
+    clipped_gain,
+    ratio,
+)
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+
+
+@dataclass(frozen=True)
+class P3O:
+    """Penalised proximal policy optimisation (Zhang et al. 2022)."""
+
+    clip: float = 0.2
+    """ε of both surrogates."""
+    kappa: float = 10.0
+    """κ, the penalty's weight: 10 in the published runs, 20 in the paper (D28)."""
+    cost_scale: CostScale = "discount"
+    """What a mean cost advantage counts in units of the episode cost: the 1/(1 − γ) above."""
+    loop: FirstOrder = FirstOrder()
+    critic: JointCritic = JointCritic()
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip)
+        if not self.kappa > 0:
+            raise ValueError(f"kappa={self.kappa} must be positive; 'ppo' has no penalty.")
+
+    def init(self, constraints: int, policy: Policy) -> Any:
+        """The moments of the policy's Adam."""
+        return self.loop.init(policy)
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        batch = in_units(batch, self.cost_scale)
+        offset = (batch.cost_return - batch.cost_limit) / batch.horizon
+        learner, moments, told = self.loop.joint(
+            learner,
+            learner.extra,
+            batch,
+            key,
+            lambda policy, rows: self.loss(policy, rows, offset),
+            self.critic,
+        )
+        return replace(learner, extra=moments), told
+
+    def loss(self, policy: Policy, rows: Rows, offset: Array) -> Array:
+        """`offset` [K] is the violation before the update, in units of a mean advantage."""
+        rho = ratio(policy, rows)
+        excess = jax.nn.relu(clipped_cost(rho, rows.adv_c, rows, self.clip) + offset)
+        return self.kappa * excess.sum() - clipped_gain(rho, rows.adv_r, rows, self.clip)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PCPO: a reward step, then a projection onto the linearised constraints (arXiv:2010.03152).
+
+    v = √(2δ / q) H⁻¹ g                                             TRPO's step
+    u = argmin |u − v|  subject to  c_i + κ a_i·u ≤ 0 for all i      in the metric H, or plain L2
+
+For one constraint u = v − max(0, (a·v + c) / s) H⁻¹ a with s = aᵀ H⁻¹ a. The published code moves
+along g instead of H⁻¹ g, the length of the projection still being that of the natural step (D22).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.cpo_step import check_constraints, projection
+from holdfast.core.critic import CriticFit
+from holdfast.core.policies import Policy
+from holdfast.core.trust_region import Accept, Trial, TrustRegion, linearise
+from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+
+
+@dataclass(frozen=True)
+class PCPO:
+    """Projection-based constrained policy optimisation (Yang et al. 2020)."""
+
+    cost_scale: CostScale = "none"
+    """κ: what a mean cost advantage counts in units of the episode cost (D18)."""
+    projection: Literal["kl", "l2"] = "kl"
+    """Metric of the projection: that of the KL, or the plain distance of parameters."""
+    reward_direction: Literal["gradient", "natural"] = "gradient"
+    """The reward step along g (published) or along H⁻¹ g, the algorithm (D22)."""
+    reward_test: bool = False
+    """Reject steps that lose reward while the cost is within its limit (D23)."""
+    region: TrustRegion = TrustRegion(backtracks=200)
+    critic: CriticFit = CriticFit()
+
+    def init(self, constraints: int, policy: Policy | None = None) -> None:
+        """No state of its own."""
+        check_constraints(constraints, "PCPO")
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        batch = in_units(batch, self.cost_scale)
+        local = linearise(learner.policy, batch, self.region.kl_average)
+        fisher = self.region.damped(local)
+        gradient = local.gradients(batch.adv_r[:, None])[0]
+        rows = local.spending()
+        solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
+        x, p = solved[0], solved[1:]
+        hx = fisher(x)
+        length = jnp.sqrt(2 * self.region.radius / (x @ hx + 1e-8))
+        c = batch.cost_return - batch.cost_limit
+        columns = p if self.projection == "kl" else rows
+        mu, stuck = self.correction(rows @ columns.T, c + length * (rows @ x), c)
+        base = x if self.reward_direction == "natural" else hx
+        step = jnp.where(stuck, 0.0, length * base - mu @ columns)
+        move = self.region.along(
+            local,
+            step,
+            step @ fisher(step),
+            jnp.linalg.norm(gradient),
+            batch.adv_r,
+            accept=self.accept(c),
+        )
+        learner = replace(learner, policy=move.policy)
+        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
+        told = {"projected": jnp.any(mu > 0), "spent": move.trial.spent.max()}
+        return learner, told | move.metrics() | fit
+
+    def correction(self, gram: Array, excess: Array, c: Array) -> tuple[Array, Array]:
+        """(μ [K], whether a violated constraint has no gradient to repair it by)."""
+        flat = jnp.diagonal(gram) < 1e-8
+        gram = jnp.where(flat[:, None] | flat, 0.0, gram) + jnp.diag(jnp.where(flat, 1.0, 0.0))
+        mu = projection(gram, jnp.where(flat, -1.0, excess))
+        return mu, jnp.any(flat & (c >= 0))
+
+    def accept(self, c: Array) -> Accept:
+        """No more spent than there is, KL ≤ δ, and if asked for no reward lost."""
+
+        def test(trial: Trial) -> Array:
+            within = jnp.all(trial.spent <= jnp.maximum(-c, 0.0))
+            good = within & (trial.kl <= self.region.radius)
+            return good & (jnp.any(c >= 0) | (trial.gain >= 0)) if self.reward_test else good
+
+        return test

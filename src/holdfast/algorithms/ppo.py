@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PPO: a clipped surrogate in minibatches; reward only (arXiv:1707.06347).
+
+    loss = −E[min(ρ A_r, clip(ρ, 1 ± ε) A_r)],   ρ = π / π_old
+
+Costs are ignored; their critics are still fitted and logged.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from jax import Array
+
+from holdfast.core.first_order import (
+    FirstOrder,
+    JointCritic,
+    Rows,
+    check_clip,
+    clipped_gain,
+    ratio,
+)
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, Learner, Metrics, replace
+
+
+@dataclass(frozen=True)
+class PPO:
+    """Proximal policy optimisation (Schulman et al. 2017)."""
+
+    clip: float = 0.2
+    """ε: a ratio beyond 1 ± ε brings no further gain."""
+    loop: FirstOrder = FirstOrder()
+    critic: JointCritic = JointCritic()
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip)
+
+    def init(self, constraints: int, policy: Policy) -> Any:
+        """The moments of the policy's Adam."""
+        return self.loop.init(policy)
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        def loss(policy: Policy, rows: Rows) -> Array:
+            return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
+
+        learner, moments, told = self.loop.joint(
+            learner, learner.extra, batch, key, loss, self.critic
+        )
+        return replace(learner, extra=moments), told

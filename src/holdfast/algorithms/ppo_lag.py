@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PPO-Lagrangian and CPPO-PID: PPO on the priced advantage.
+
+    loss = −E[min(ρ A, clip(ρ, 1 ± ε) A)],   A = (A_r − Σ λ_i A_i) / (1 + Σ λ_i)
+
+They differ in how λ moves, once an epoch before the update: by gradient ascent on λ (J_c − b), or
+by a PID controller on J_c − b, which damps the oscillation of the former (arXiv:2007.03964).
+"""
+
+from dataclasses import dataclass
+
+from jax import Array
+
+from holdfast.core.first_order import (
+    FirstOrder,
+    JointCritic,
+    Rows,
+    check_clip,
+    clipped_gain,
+    ratio,
+)
+from holdfast.core.multiplier import PID, Multiplier, Priced, mixed_advantage
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, Learner, Metrics, replace
+
+
+@dataclass(frozen=True)
+class PPOLag:
+    """Proximal policy optimisation with Lagrange multipliers (Ray, Achiam, Amodei 2019)."""
+
+    clip: float = 0.2
+    """ε: a ratio beyond 1 ± ε brings no further gain."""
+    multiplier: Multiplier | PID = Multiplier()
+    loop: FirstOrder = FirstOrder()
+    critic: JointCritic = JointCritic()
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip)
+
+    def init(self, constraints: int, policy: Policy) -> Priced:
+        return Priced(self.multiplier.init(constraints), self.loop.init(policy))
+
+    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        price = self.multiplier.update(learner.extra.price, batch)
+        batch = replace(batch, adv_r=mixed_advantage(batch, price.value))
+
+        def loss(policy: Policy, rows: Rows) -> Array:
+            return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
+
+        learner, moments, told = self.loop.joint(
+            learner, learner.extra.moments, batch, key, loss, self.critic
+        )
+        told = {"multiplier": price.value.sum()} | told
+        return replace(learner, extra=Priced(price, moments)), told
+
+
+def cppo_pid() -> PPOLag:
+    """PPO whose price is set by a PID controller (Stooke, Achiam, Abbeel 2020)."""
+    return PPOLag(multiplier=PID())

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prices of constraint violation: λ ≥ 0, one for each constraint, moved once in an epoch.
+
+    Multiplier   gradient ascent on λ (J_c − b): by Adam (published) or with a plain step
+    PID          a controller on J_c − b: proportional, integral and derivative terms
+
+Both are values with `init` and `update`; the state's `value` [K] is the price. A method that uses
+it learns from the mixed advantage (A_r − Σ λ_i A_i) / (1 + Σ λ_i).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from holdfast.core.types import Batch
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Price:
+    """State of a `Multiplier`."""
+
+    value: Array
+    """[K] λ."""
+    moments: optax.OptState
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """λ by gradient ascent on the dual problem, clamped to [0, max]."""
+
+    multiplier_init: float = 0.001
+    """λ before the first update."""
+    multiplier_lr: float = 0.035
+    """Step size: with adam about the change in an epoch, with sgd a factor on the violation."""
+    multiplier_rule: Literal["adam", "sgd"] = "adam"
+    """adam moves by about the step size whatever the violation (published); sgd in proportion."""
+    multiplier_max: float | None = None
+    """Largest λ; none: unbounded."""
+
+    def __post_init__(self) -> None:
+        if not self.multiplier_lr > 0:
+            raise ValueError(f"multiplier_lr={self.multiplier_lr} must be positive; try 0.035.")
+        top = self.multiplier_max
+        if self.multiplier_init < 0 or (top is not None and top < self.multiplier_init):
+            raise ValueError(
+                f"multiplier_init={self.multiplier_init} must lie between 0 and multiplier_max="
+                f"{top}; prices are never negative."
+            )
+
+    def init(self, constraints: int) -> Price:
+        value = jnp.zeros(constraints) + self.multiplier_init
+        return Price(value, _ADAM.init(value))
+
+    def update(self, price: Price, batch: Batch) -> Price:
+        """λ ← clamp(λ + lr · step(J_c − b)); Adam's moments survive the clamp."""
+        gradient = (batch.cost_limit - batch.cost_return).astype(price.value.dtype)
+        step, moments = gradient, price.moments
+        if self.multiplier_rule == "adam":
+            step, moments = cast(Any, _ADAM.update(gradient, price.moments))
+        value = jnp.clip(price.value - self.multiplier_lr * step, 0.0, self.multiplier_max)
+        return Price(value, moments)
+
+
+_ADAM = optax.scale_by_adam()
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Control:
+    """State of a `PID` controller."""
+
+    value: Array
+    """[K] λ."""
+    integral: Array
+    proportional: Array
+    average: Array
+    history: Array
+    """[delay, K] earlier averages, oldest first."""
+
+
+@dataclass(frozen=True)
+class PID:
+    """λ = max(0, K_P P + I + K_D D) (Stooke, Achiam, Abbeel 2020).
+
+    P averages the violation, I sums K_I times the violation and is never negative, D is the rise of
+    the averaged cost over `pid_delay` epochs.
+    """
+
+    pid_p: float = 0.1
+    """K_P, gain on the violation."""
+    pid_i: float = 0.01
+    """K_I, gain on the summed violation."""
+    pid_d: float = 0.01
+    """K_D, gain on the rise of the cost."""
+    pid_delay: int = 10
+    """Epochs over which that rise is taken."""
+    pid_smoothing: float = 0.95
+    """Weight of the past in the averages behind P and D; 0: no averaging (D30)."""
+    pid_init: float = 0.001
+    """I before the first update."""
+    multiplier_max: float | None = None
+    """Largest λ; none: unbounded, which the division by 1 + λ makes harmless."""
+
+    def __post_init__(self) -> None:
+        if self.pid_delay < 1:
+            raise ValueError(f"pid_delay={self.pid_delay} must be at least 1.")
+        if not 0 <= self.pid_smoothing < 1:
+            raise ValueError(f"pid_smoothing={self.pid_smoothing} must lie in [0, 1); 0 is off.")
+        if min(self.pid_p, self.pid_i, self.pid_d, self.pid_init) < 0:
+            raise ValueError("pid_p, pid_i, pid_d and pid_init must not be negative; 0 is off.")
+
+    def init(self, constraints: int) -> Control:
+        zero = jnp.zeros(constraints)
+        history = jnp.zeros((self.pid_delay, constraints))
+        return Control(zero + self.pid_init, zero + self.pid_init, zero, zero, history)
+
+    def update(self, control: Control, batch: Batch) -> Control:
+        dtype = control.value.dtype
+        cost = batch.cost_return.astype(dtype)
+        error = cost - batch.cost_limit.astype(dtype)
+        keep = self.pid_smoothing
+        integral = jnp.maximum(control.integral + self.pid_i * error, 0.0)
+        proportional = keep * control.proportional + (1 - keep) * error
+        average = keep * control.average + (1 - keep) * cost
+        rise = jnp.maximum(average - control.history[0], 0.0)
+        value = self.pid_p * proportional + integral + self.pid_d * rise
+        return Control(
+            jnp.clip(value, 0.0, self.multiplier_max),
+            integral,
+            proportional,
+            average,
+            jnp.concatenate([control.history[1:], average[None]]),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Priced:
+    """State of a first-order method with a price."""
+
+    price: Price | Control
+    moments: optax.OptState
+    """Of the policy's Adam."""
+
+
+def mixed_advantage(batch: Batch, price: Array, rescale: bool = True) -> Array:
+    """[B] A_r − Σ λ_i A_i, divided by 1 + Σ λ_i so that a high price does not raise the step."""
+    price = price.astype(batch.adv_r.dtype)
+    mixed = batch.adv_r - batch.adv_c @ price
+    return mixed / (1 + price.sum()) if rescale else mixed
+
+
+def blame(violated: Array, excess: Array, limit: Array) -> Array:
+    """[K] shares of the violated constraints, in proportion to excess / limit, summing to 1."""
+    relative = excess / jnp.maximum(jnp.abs(limit), 1e-6)
+    share = jnp.where(violated, jnp.maximum(relative, 1e-6), 0.0)
+    return share / jnp.maximum(share.sum(), 1e-12)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any algorithm's own `update` on a finite CMDP, without sampling noise.
+
+The batch enumerates all state-action pairs with their exact occupancy and advantages, the policy is
+a table of logits, and everything runs in float64: what is left is the algorithm itself. This is how
+the deep code is judged against the linear programme and the exact updates of `holdfast.tabular`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from holdfast.algorithms import Algorithm
+from holdfast.core.types import Learner
+from holdfast.tabular.batch import batch_of, probabilities, tabular_policy
+from holdfast.tabular.cmdp import FiniteCMDP, check_policy
+from holdfast.tabular.flow import Path
+from holdfast.tabular.occupancy import Evaluation, evaluate
+
+__all__ = ["exact_run", "without_damping"]
+
+
+def without_damping(algorithm: Any, radius: float | None = None) -> Any:
+    """The algorithm with an exact dense solve in its trust region, and maybe another radius."""
+    region = replace(algorithm.region, damping=0.0, solver="dense", kl_average=False)
+    if radius is not None:
+        region = replace(region, radius=radius)
+    return replace(algorithm, region=region)
+
+
+def exact_run(
+    algorithm: Algorithm, cmdp: FiniteCMDP, policy: ArrayLike, updates: int, seed: int = 0
+) -> Path:
+    """Apply `updates` exact updates from a positive policy [S, A]; limits are the CMDP's."""
+    start = check_policy(cmdp, policy)
+    # optax counts its steps in float32, which strict promotion refuses to mix with float64.
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        learner = _learner(algorithm, cmdp, start, seed)
+        step = jax.jit(algorithm.update)
+        points: list[Evaluation] = [evaluate(cmdp, start)]
+        for k in range(updates):
+            batch = replace(batch_of(cmdp, points[-1]), progress=jnp.asarray(k / updates))
+            learner, _ = step(learner, batch, jax.random.key(seed + k))
+            law: Any = learner.policy
+            points.append(evaluate(cmdp, probabilities(law, cmdp.num_states)))
+    return Path(
+        time=np.arange(len(points), dtype=np.float64),
+        policy=np.stack([point.policy for point in points]),
+        reward_return=np.array([point.reward_return for point in points]),
+        cost_return=np.stack([point.cost_return for point in points]),
+        stopped=f"took all {updates} updates",
+    )
+
+
+def _learner(algorithm: Algorithm, cmdp: FiniteCMDP, start: Any, seed: int) -> Learner:
+    """Logits of the start policy; critics are carried along, though exact advantages need none."""
+    critics = algorithm.critic.init(
+        jax.random.key(seed), cmdp.num_states, cmdp.num_constraints, hidden=(1,)
+    )
+    wide = lambda x: x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
+    extra = jax.tree.map(wide, algorithm.init(cmdp.num_constraints))
+    return Learner(tabular_policy(start), jax.tree.map(wide, critics), extra)

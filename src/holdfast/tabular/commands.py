@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands of the exact side: solve, verify, figures, playground."""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy
+from holdfast.tabular.files import read_cmdp
+from holdfast.tabular.instances import MAPS, gridworld
+from holdfast.tabular.lp import InfeasibleLimits, Optimum, active, optimum
+from holdfast.tabular.toy_text import from_gymnasium
+
+SHOWN_STATES = 20
+"""States whose policy the table shows; the JSON output holds all of them."""
+
+
+def load(source: str, gamma: float = 0.95) -> FiniteCMDP:
+    """A CMDP by name: a JSON file, `toy`, `implicit-bias`, `grid:NAME`, or a toy-text id."""
+    if source.endswith(".json"):
+        return read_cmdp(source)
+    if source in ("toy", "implicit-bias"):
+        return toy() if source == "toy" else implicit_bias()
+    if source.startswith("grid:"):
+        name = source.removeprefix("grid:")
+        if name not in MAPS:
+            raise ValueError(f"unknown gridworld {name!r}; use one of {', '.join(MAPS)}.")
+        return gridworld(MAPS[name], gamma=gamma)
+    import gymnasium as gym
+
+    try:
+        return from_gymnasium(source, gamma=gamma)
+    except gym.error.Error as error:
+        raise ValueError(
+            f"'{source}' is neither a .json file, toy, implicit-bias, grid:NAME nor a Gymnasium "
+            f"id ({error})."
+        ) from error
+
+
+def solve(
+    source: tyro.conf.Positional[str],
+    limit: tuple[float, ...] = (),
+    gamma: float = 0.95,
+    json: bool = False,
+) -> None:
+    """Solve a finite CMDP exactly: optimum, policy, active constraints, shadow prices.
+
+    Args:
+        source: A .json file, toy, implicit-bias, grid:lava, or a Gymnasium id such as
+            FrozenLake-v1, CliffWalking-v1, Taxi-v3.
+        limit: Cost limits that replace the ones of the source; `inf` switches one off.
+        gamma: Discount of gridworlds and Gymnasium environments.
+        json: Print JSON instead of a table.
+    """
+    cmdp = load(source, gamma)
+    if limit:
+        if len(limit) != cmdp.num_constraints:
+            raise ValueError(
+                f"limit={limit} names {len(limit)} limits, but {source} has "
+                f"{cmdp.num_constraints} constraint(s): give one for each."
+            )
+        cmdp = cmdp.with_limit(*limit)
+    report = solution(cmdp)
+    if json:
+        print(json_format.dumps(report, indent=2))
+    else:
+        show_solution(source, report)
+
+
+def solution(cmdp: FiniteCMDP) -> dict[str, Any]:
+    """The constrained optimum as plain data; `status` is `optimal` or `infeasible`."""
+    limits = [None if np.isinf(b) else float(b) for b in cmdp.cost_limit]
+    try:
+        best = optimum(cmdp)
+    except InfeasibleLimits as error:
+        return {
+            "status": "infeasible",
+            "message": str(error),
+            "cost_limit": limits,
+            "excess": error.excess.tolist(),
+        }
+    return {
+        "status": "optimal",
+        "reward_return": best.reward_return,
+        "dual_bound": best.bound,
+        "constraints": _constraints(cmdp, best, limits),
+        "policy": np.round(best.policy, 12).tolist(),
+        "occupancy": np.round(best.occupancy, 15).tolist(),
+    }
+
+
+def _constraints(
+    cmdp: FiniteCMDP, best: Optimum, limits: list[float | None]
+) -> list[dict[str, Any]]:
+    binds = active(cmdp, best.cost_return)
+    return [
+        {
+            "cost_limit": limits[i],
+            "cost_return": float(best.cost_return[i]),
+            "state": "off" if limits[i] is None else "active" if binds[i] else "slack",
+            "shadow_price": float(best.multiplier[i]),
+        }
+        for i in range(cmdp.num_constraints)
+    ]
+
+
+def show_solution(source: str, report: dict[str, Any]) -> None:
+    """Print a solution as tables."""
+    console = Console()
+    if report["status"] == "infeasible":
+        console.print(f"[bold red]infeasible[/]: {report['message']}", highlight=False)
+        return
+    console.print(f"[bold]{source}[/]: optimum V_r = [cyan]{report['reward_return']:.8g}[/]")
+    gap = report["dual_bound"] - report["reward_return"]
+    console.print(f"dual bound minus optimum {gap:.1e}", highlight=False)
+    table = Table("constraint", "V_c", "limit", "state", "shadow price", box=None)
+    for i, row in enumerate(report["constraints"]):
+        limit = "inf" if row["cost_limit"] is None else f"{row['cost_limit']:.6g}"
+        price = f"{row['shadow_price']:.6g}"
+        table.add_row(str(i), f"{row['cost_return']:.6g}", limit, row["state"], price)
+    console.print(table)
+    policy = report["policy"]
+    table = Table("state", *(f"a{a}" for a in range(len(policy[0]))), box=None)
+    for s, row in enumerate(policy[:SHOWN_STATES]):
+        table.add_row(str(s), *(f"{p:.4f}" if p > 5e-5 else "·" for p in row))
+    console.print(table)
+    if len(policy) > SHOWN_STATES:
+        console.print(f"... and {len(policy) - SHOWN_STATES} more states; --json shows all")
+
+
+def verify(random: int = 20, seed: int = 0) -> None:
+    """Check the theorems numerically on the toy and on random CMDPs; exits with 1 if one fails.
+
+    Args:
+        random: How many random CMDPs, up to 20 states, 5 actions and 3 constraints.
+        seed: Seed of the random CMDPs.
+    """
+    from holdfast.tabular.claims import check_claims
+
+    table = Table("claim", "on", "worst deviation", "allowed", "verdict", box=None)
+    claims = check_claims(random, seed)
+    for claim in claims:
+        verdict = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
+        table.add_row(
+            claim.text, claim.where, f"{claim.worst:.1e}", f"{claim.allowed:.0e}", verdict
+        )
+    Console().print(table)
+    if not all(claim.holds for claim in claims):
+        raise SystemExit(1)
+
+
+def figures(
+    name: tyro.conf.Positional[str] = "all",
+    out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "figures",
+    formats: tuple[str, ...] = ("png", "svg", "pdf"),
+    parity: bool = False,
+) -> None:
+    """Draw the paper's figures from exact computations, each with its data as CSV.
+
+    Args:
+        name: all, policy-square, trust-regions, divergence, polytope, paths or animation.
+        out: Folder to write to.
+        formats: Any of png, svg, pdf.
+        parity: Trajectories by the published recipe, overshoot and log-d Gramian included.
+    """
+    from holdfast.tabular.figures import figures as draw
+
+    for file in draw(name, out, formats, parity):
+        print(file)
+
+
+def playground(out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "playground.html") -> None:
+    """Write the interactive page: one HTML file that works offline.
+
+    Args:
+        out: The file to write.
+    """
+    from holdfast.tabular.playground import page
+
+    Path(out).write_text(page(), encoding="utf-8")
+    print(f"{out}: open it in a browser")

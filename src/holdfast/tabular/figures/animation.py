@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The animated figure: C-TRPO walks through the policy square, its trust region bends with it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.animation import FuncAnimation, PillowWriter
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from holdfast.tabular.cmdp import Floats, toy, two_action_policy
+from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, RED, STYLE, canvas
+from holdfast.tabular.figures.policy_square import NAMES, draw_background
+from holdfast.tabular.flow import Geometry
+from holdfast.tabular.lp import optimum
+from holdfast.tabular.occupancy import evaluate
+from holdfast.tabular.square import Square
+from holdfast.tabular.trust import update
+
+RADIUS, FRAMES = 0.01, 40
+GEOMETRY = Geometry(0.1, "log")
+
+
+def walk() -> list[Floats]:
+    """Exact C-TRPO updates from one start."""
+    policies = [two_action_policy(0.12, 0.2)]
+    for _ in range(FRAMES - 1):
+        policies.append(update(toy(), policies[-1], RADIUS, "ctrpo", GEOMETRY).policy)
+    return policies
+
+
+def animate(file: Path) -> Path:
+    """Write the animation as a GIF."""
+    cmdp = toy()
+    policies = walk()
+    found = [evaluate(cmdp, policy) for policy in policies]
+    square = Square.of(cmdp, 301)
+    with rc_context(STYLE):
+        figure = canvas(6.2, 3.0)
+        FigureCanvasAgg(figure)
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+        draw_background(left, cmdp)
+        left.set_ylabel(NAMES[1])
+        left.plot(*optimum(cmdp).policy[:, 0], "*", color=RED, ms=9, mec="white", mew=0.6)
+        right.axhline(0.2, color=INK, lw=1.2)
+        right.set(xlim=(0, FRAMES - 1), ylim=(0, 1.25), xlabel="update")
+        (reward,) = right.plot([], [], color=BLUE, label=r"$V_r$")
+        (cost,) = right.plot([], [], color=ORANGE, label=r"$V_c$")
+        right.legend(loc="center right")
+        drawn: list[Any] = []
+
+        def frame(k: int) -> list[Any]:
+            while drawn:
+                drawn.pop().remove()
+            reach = np.nan_to_num(square.divergence(found[k], GEOMETRY), posinf=1.0)
+            level = np.minimum(reach, 10 * RADIUS)
+            drawn.append(
+                left.contour(square.x, square.y, level, [RADIUS], colors=["white"], linewidths=1.4)
+            )
+            track = np.array([policy[:, 0] for policy in policies[: k + 1]])
+            drawn.extend(left.plot(*track.T, "-o", color="white", ms=2.2, lw=1.0))
+            drawn.extend(left.plot(*track[-1], "o", color=RED, ms=4.5, mec="white", mew=0.6))
+            steps = np.arange(k + 1)
+            reward.set_data(steps, [f.reward_return for f in found[: k + 1]])
+            cost.set_data(steps, [f.cost_return[0] for f in found[: k + 1]])
+            return drawn
+
+        FuncAnimation(figure, frame, frames=FRAMES, blit=False).save(
+            file, writer=PillowWriter(fps=6), dpi=110
+        )
+    return file

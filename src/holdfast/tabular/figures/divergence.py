@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figure 3: the surrogate divergence Ψ against the cost advantage."""
+
+from typing import Any
+
+import numpy as np
+
+from holdfast.tabular.barrier import BARRIERS, psi, psi_reversed
+from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, Drawing, canvas
+
+SLACK = 3.0
+
+
+def draw() -> Drawing:
+    figure = canvas(3.5, 2.5)
+    axes: Any = figure.subplots()
+    x = np.linspace(-SLACK, SLACK, 1201)[:-1]
+    curves = {
+        ("entropy", "new||old"): psi(BARRIERS["entropy"], SLACK, x),
+        ("log", "new||old"): psi(BARRIERS["log"], SLACK, x),
+        ("entropy", "old||new"): psi_reversed(BARRIERS["entropy"], SLACK, x),
+        ("log", "old||new"): psi_reversed(BARRIERS["log"], SLACK, x),
+    }
+    for (name, order), value in curves.items():
+        formula = r"$x\log x$" if name == "entropy" else r"$-\log x$"
+        axes.plot(
+            x,
+            value,
+            color=BLUE if name == "entropy" else ORANGE,
+            ls="-" if order == "new||old" else "--",
+            label=rf"$\varphi=$ {formula}" + ("" if order == "new||old" else ", reversed"),
+        )
+    axes.axvline(SLACK, color=INK, lw=0.9, ls=":")
+    axes.set(ylim=(0, 2), xlim=(-SLACK, 1.04 * SLACK), xlabel=r"cost advantage $\mathbb{A}_c$")
+    axes.set_ylabel(r"$\Psi$")
+    axes.set_xticks([0, SLACK], ["0", r"$\delta_b$"])
+    axes.set_yticks([0, 1, 2])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.22, 1.0))
+    rows = [
+        (name, order, SLACK, float(a), float(b))
+        for (name, order), value in curves.items()
+        for a, b in zip(x[::10], value[::10], strict=True)
+    ]
+    return Drawing(figure, ("barrier", "order", "slack", "cost_advantage", "divergence"), rows)

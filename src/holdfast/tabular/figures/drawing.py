@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure is: a matplotlib figure and the numbers it shows. One look for all of them."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+STYLE: Any = {
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "legend.fontsize": 7.5,
+    "axes.linewidth": 0.7,
+    "lines.linewidth": 1.3,
+    "legend.frameon": False,
+    "mathtext.fontset": "cm",
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "holdfast",
+}
+INK = "#1b1b1b"
+BLUE, ORANGE, GREEN, RED, PURPLE = "#2f6db5", "#d9822b", "#2a9d74", "#c8443c", "#7b5ea7"
+SERIES = (BLUE, GREEN, ORANGE, RED, PURPLE)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A finished figure and the table of what it shows."""
+
+    figure: Figure
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
+def canvas(width: float, height: float) -> Figure:
+    """An empty figure of that size in inches, laid out without overlaps."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(drawing: Drawing, stem: Path, formats: Sequence[str]) -> list[Path]:
+    """Write the figure in each format and its data as CSV; returns the files."""
+    files: list[Path] = []
+    with rc_context(STYLE):
+        for suffix in formats:
+            files.append(stem.with_suffix(f".{suffix}"))
+            kept: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+            drawing.figure.savefig(files[-1], dpi=220, metadata=kept.get(suffix))
+    files.append(stem.with_suffix(".csv"))
+    with files[-1].open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(drawing.columns)
+        writer.writerows([_rounded(value) for value in row] for row in drawing.rows)
+    return files
+
+
+def _rounded(value: Any) -> Any:
+    return f"{value:.10g}" if isinstance(value, float) else value

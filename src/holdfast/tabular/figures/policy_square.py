@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figure 1: NPG and C-NPG trajectories in the policy square of the toy CMDP."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.patheffects import Normal, Stroke
+
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
+from holdfast.tabular.figures.drawing import INK, RED, Drawing, canvas
+from holdfast.tabular.flow import Geometry, Path, ascend
+from holdfast.tabular.lp import optimum
+from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.occupancy import evaluate, softmax
+from holdfast.tabular.square import Square
+
+BETAS = (0.0, 1e-2, 1.0)
+TIMES = np.concatenate([np.linspace(0.0, 6.0, 91), np.geomspace(6.3, 60.0, 16)])
+NAMES = (r"$\pi(a_1\mid s_1)$", r"$\pi(a_1\mid s_2)$")
+
+
+def starts(cmdp: FiniteCMDP, count: int = 10, seed: int = 0) -> list[Floats]:
+    """Policies with logits θ ~ N(0, I), redrawn while V_c ≥ b − 0.1."""
+    rng = np.random.default_rng(seed)
+    kept: list[Floats] = []
+    while len(kept) < count:
+        policy = softmax(rng.normal(size=cmdp.reward.shape))
+        if np.all(evaluate(cmdp, policy).slack > 0.1):
+            kept.append(policy)
+    return kept
+
+
+def trajectory(cmdp: FiniteCMDP, start: Floats, beta: float, parity: bool) -> Path:
+    """The exact flow, or with `parity` the published recipe: finite steps, log-d Gramian (D32)."""
+    if not parity:
+        return mirror_path(cmdp, start, TIMES, Geometry(beta))
+    geometry = Geometry(beta, log_occupancy=True)
+    return ascend(cmdp, start, geometry, rule="normalised", dt=0.01, steps=10_000)
+
+
+def draw_background(axes: Any, cmdp: FiniteCMDP) -> Any:
+    """Heat map of V_r, the curve V_c = b, the unsafe side veiled."""
+    coarse, fine = Square.of(cmdp, 100), Square.of(cmdp, 1000)
+    image = axes.imshow(
+        coarse.value(cmdp.reward),
+        origin="lower",
+        extent=(0, 1, 0, 1),
+        cmap="YlGnBu_r",
+        vmin=0.0,
+        vmax=1.84,
+        interpolation="bilinear",
+        rasterized=True,
+    )
+    cost = fine.value(cmdp.cost[0])
+    top = float(cost.max()) + 1.0
+    axes.contourf(fine.x, fine.y, cost, [cmdp.cost_limit[0], top], colors=["#ffffff"], alpha=0.28)
+    axes.contour(fine.x, fine.y, cost, [cmdp.cost_limit[0]], colors=[INK], linewidths=1.4)
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=NAMES[0], aspect="equal")
+    axes.set_xticks([0, 0.5, 1])
+    axes.set_yticks([0, 0.5, 1])
+    return image
+
+
+def draw(parity: bool = False) -> Drawing:
+    cmdp = toy()
+    best, free = optimum(cmdp), optimum(toy(np.inf))
+    figure = canvas(7.2, 2.75)
+    panels: Any = figure.subplots(1, 3, sharey=True)
+    rows: list[tuple[Any, ...]] = []
+    image: Any = None
+    for axes, beta in zip(panels, BETAS, strict=True):
+        image = draw_background(axes, cmdp)
+        for number, start in enumerate(starts(cmdp)):
+            path = trajectory(cmdp, start, beta, parity)
+            points = path.policy[:, :, 0]
+            axes.plot(*points.T, color="white", lw=1.1, path_effects=_outline(), clip_on=False)
+            axes.plot(*points[0], "o", color="white", ms=2.6, mec=INK, mew=0.5, zorder=4)
+            every = slice(None, None, max(1, len(points) // 200))
+            rows += [
+                (beta, number, float(t), *map(float, p), float(r), float(c))
+                for t, p, r, c in zip(
+                    path.time[every],
+                    points[every],
+                    path.reward_return[every],
+                    path.cost_return[every, 0],
+                    strict=True,
+                )
+            ]
+        target = free if beta == 0.0 else best
+        axes.plot(
+            *target.policy[:, 0],
+            "*",
+            color=RED,
+            ms=9,
+            mec="white",
+            mew=0.6,
+            zorder=6,
+            clip_on=False,
+        )
+        axes.set_title("NPG" if beta == 0.0 else rf"C-NPG, $\beta = {beta:g}$")
+    panels[0].set_ylabel(NAMES[1])
+    panels[2].text(0.06, 0.42, r"$V_c > b$", color=INK, fontsize=8)
+    figure.colorbar(image, ax=list(panels), label=r"$V_r$", shrink=0.72, pad=0.015)
+    names = ("beta", "trajectory", "time", "pi_a1_s1", "pi_a1_s2", "reward_return", "cost_return")
+    return Drawing(figure, names, rows)
+
+
+def _outline() -> list[Any]:
+    return [Stroke(linewidth=1.9, foreground=INK, alpha=0.55), Normal()]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CMDPs as JSON files: the fields of FiniteCMDP by their names, kernels dense or as entries.
+
+    {"gamma": 0.9, "initial": [0.8, 0.2], "reward": [[1, 0], [2, 0]],
+     "cost": [[[0.1, 0], [1, 0.01]]], "cost_limit": [0.2],
+     "transition": [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]}
+A sparse kernel is a list of entries [s, a, s', p] under "entries" instead of "transition".
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from holdfast.tabular.cmdp import FiniteCMDP
+
+FIELDS = ("reward", "cost", "cost_limit", "initial", "gamma")
+
+
+def read_cmdp(file: str | Path) -> FiniteCMDP:
+    """Read a CMDP from a JSON file; a ValueError names what is missing or wrong."""
+    try:
+        data: Any = json.loads(Path(file).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file} is not valid JSON ({error}); mend it and try again.") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{file} must hold one JSON object with the fields {', '.join(FIELDS)}.")
+    missing = [name for name in FIELDS if name not in data]
+    if "transition" not in data and "entries" not in data:
+        missing.append("transition")
+    if missing:
+        raise ValueError(f"{file} lacks {', '.join(missing)}; `write_cmdp` shows the format.")
+    limit = [np.inf if value is None else value for value in data["cost_limit"]]
+    reward = np.asarray(data["reward"], dtype=np.float64)
+    kernel = data["transition"] if "transition" in data else _kernel(data["entries"], reward)
+    return FiniteCMDP(
+        kernel, reward, data["cost"], np.asarray(limit, float), data["initial"], data["gamma"]
+    )
+
+
+def _kernel(entries: Any, reward: Any) -> Any:
+    table = np.asarray(entries, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != 4:
+        raise ValueError(f"entries has shape {table.shape}; give rows [s, a, s', p].")
+    state, action, successor = table[:, :3].astype(int).T
+    states, actions = reward.shape
+    inside = (state < states) & (action < actions) & (successor < states)
+    if not np.all(inside & (state >= 0) & (action >= 0) & (successor >= 0)):
+        row = table[int(np.argmin(inside))].tolist()
+        raise ValueError(f"entry {row} points outside the {states} states and {actions} actions.")
+    where = (state * actions + action, successor)
+    return sparse.coo_array((table[:, 3], where), shape=(states * actions, states))
+
+
+def write_cmdp(cmdp: FiniteCMDP, file: str | Path) -> None:
+    """Write a CMDP as JSON, the kernel dense or as entries like it is held; inf becomes null."""
+    data: dict[str, Any] = {
+        "gamma": cmdp.gamma,
+        "initial": cmdp.initial.tolist(),
+        "reward": cmdp.reward.tolist(),
+        "cost": cmdp.cost.tolist(),
+        "cost_limit": [None if np.isinf(b) else b for b in cmdp.cost_limit.tolist()],
+    }
+    if cmdp.is_sparse:
+        table = sparse.coo_array(cmdp.kernel)
+        row, column = table.coords
+        state, action = np.divmod(row, cmdp.num_actions)
+        columns = (state.tolist(), action.tolist(), column.tolist(), table.data.tolist())
+        data["entries"] = [list(entry) for entry in zip(*columns, strict=True)]
+    else:
+        data["transition"] = cmdp.transition.tolist()
+    Path(file).write_text(json.dumps(data) + "\n", encoding="utf-8")

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for every algorithm, whoever wrote it: one suite over the register."""
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from holdfast import checkpoint
+from holdfast.algorithms import ALGORITHMS
+from holdfast.core.policies import Policy, init_categorical, init_gaussian
+from holdfast.core.types import Batch, Learner, replace, sampled_batch
+from holdfast.run import PRESETS, from_json, make_run, to_json
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms"
+PAGE = {"c-trpo-no-hysteresis": "c-trpo", "c-trpo-noise": "c-trpo", "cpo-hysteresis": "cpo"}
+"""Names that share a page with the algorithm they are a setting of."""
+SIZE = 48
+KINDS = {"gaussian": (), "discrete": (4,), "multidiscrete": (3, 2)}
+COMPILED = [
+    *[(name, "gaussian", 1) for name in ALGORITHMS],
+    *[(name, "multidiscrete", 3) for name in ALGORITHMS if name not in PAGE],
+]
+
+
+def make_policy(kind: str) -> Policy:
+    key = jax.random.key(3)
+    if kind == "gaussian":
+        return init_gaussian(key, 3, 2, (6,))
+    return init_categorical(key, 3, KINDS[kind], (6,))
+
+
+def make_batch(kind: str, constraints: int, seed: int) -> Batch:
+    keys = jax.random.split(jax.random.key(seed), 6)
+    choose = lambda n: jax.random.randint(keys[1], (SIZE, 1), 0, n)
+    action = jax.random.normal(keys[1], (SIZE, 2))
+    if kind != "gaussian":
+        action = jnp.concatenate([choose(n) for n in KINDS[kind]], 1)
+    adv_c = jax.random.normal(keys[3], (SIZE, constraints))
+    batch = sampled_batch(
+        jax.random.normal(keys[0], (SIZE, 3)),
+        action,
+        jax.random.normal(keys[2], (SIZE,)),
+        adv_c - adv_c.mean(0),
+        cost_return=jax.random.uniform(keys[4], (constraints,), minval=10.0, maxval=40.0),
+        cost_limit=jnp.full(constraints, 25.0),
+        target=jax.random.normal(keys[5], (SIZE, 1 + constraints)),
+    )
+    length, done = jnp.asarray(1000.0), jnp.asarray(seed / 10, jnp.float32)
+    return replace(batch, horizon=jnp.asarray(100.0), length=length, progress=done)
+
+
+def make_learner(algorithm: Any, kind: str, constraints: int) -> Learner:
+    policy = make_policy(kind)
+    critics = algorithm.critic.init(jax.random.key(4), 3, constraints, (6,))
+    return Learner(policy, critics, algorithm.init(constraints, policy))
+
+
+@functools.cache
+def trained(name: str, kind: str, constraints: int) -> tuple[Any, Any, list[Any]]:
+    """(algorithm, compiled update, [(learner before, batch, key, learner after, metrics)])."""
+    algorithm = ALGORITHMS[name].make()
+    update = jax.jit(algorithm.update)
+    learner = make_learner(algorithm, kind, constraints)
+    steps = []
+    for seed in range(1, 4):
+        batch, key = make_batch(kind, constraints, seed), jax.random.key(seed)
+        after, told = update(learner, batch, key)
+        steps.append((learner, batch, key, after, told))
+        learner = after
+    return algorithm, update, steps
+
+
+def same_bits(a: Any, b: Any) -> None:
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+@pytest.mark.parametrize(("name", "kind", "constraints"), COMPILED)
+class TestCompiled:
+    """One compilation for each case, shared by all of these."""
+
+    def test_pure_and_deterministic(self, name: str, kind: str, constraints: int) -> None:
+        _, update, steps = trained(name, kind, constraints)
+        learner, batch, key, after, told = steps[-1]
+        kept = jax.tree.map(np.array, learner)
+        again = update(learner, batch, key)
+        same_bits(again, (after, told))
+        same_bits(kept, jax.tree.map(np.array, learner))
+
+    def test_compiled_once(self, name: str, kind: str, constraints: int) -> None:
+        assert trained(name, kind, constraints)[1]._cache_size() == 1
+
+    def test_state_keeps_its_shape(self, name: str, kind: str, constraints: int) -> None:
+        for before, _, _, after, _ in trained(name, kind, constraints)[2]:
+            assert jax.tree.structure(before) == jax.tree.structure(after)
+            for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+                assert (x.shape, x.dtype, x.weak_type) == (y.shape, y.dtype, y.weak_type)
+                assert bool(jnp.isfinite(y).all())
+
+    def test_learns_something(self, name: str, kind: str, constraints: int) -> None:
+        steps = trained(name, kind, constraints)[2]
+        first, last = steps[0][0], steps[-1][3]
+        moved = lambda a, b: any(
+            bool(jnp.any(x != y)) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True)
+        )
+        assert moved(first.critics.layers, last.critics.layers)
+        if name not in ("cpo", "cpo-hysteresis", "pcpo"):  # whose search may refuse random batches
+            assert moved(first.policy, last.policy)
+
+    def test_documented_metrics_only(self, name: str, kind: str, constraints: int) -> None:
+        page = (DOCS / f"{PAGE.get(name, name)}.md").read_text()
+        documented = set(re.findall(r"^\| `(\w+)` \|", page.split("## Metrics")[1], re.MULTILINE))
+        for *_, told in trained(name, kind, constraints)[2]:
+            assert set(told) == documented
+            assert all(value.shape == () for value in told.values())
+
+    def test_zero_advantage_leaves_the_policy(self, name: str, kind: str, constraints: int) -> None:
+        _, update, steps = trained(name, kind, constraints)
+        learner, batch, key = steps[0][:3]  # a fresh learner: momentum would carry an old one on
+        nothing = replace(
+            batch, adv_r=jnp.zeros_like(batch.adv_r), adv_c=jnp.zeros_like(batch.adv_c)
+        )
+        after, _ = update(learner, nothing, key)
+        same_bits(after.policy, learner.policy)
+
+    def test_saved_and_resumed(
+        self, name: str, kind: str, constraints: int, tmp_path: Path
+    ) -> None:
+        """Through the files of a run folder, into a fresh learner, to the same bits."""
+        algorithm, update, steps = trained(name, kind, constraints)
+        _, _, _, after, _ = steps[0]
+        checkpoint.save(tmp_path, 1, checkpoint.flatten(after, "learner"), 1)
+        _, arrays, _ = checkpoint.load(tmp_path)
+        fresh = make_learner(algorithm, kind, constraints)
+        back = checkpoint.unflatten(fresh, arrays, "learner")
+        same_bits(back, after)
+        same_bits(update(back, *steps[1][1:3]), steps[1][3:])
+
+
+@pytest.mark.parametrize("constraints", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_policy_and_number_of_constraints(name: str, kind: str, constraints: int) -> None:
+    """Traced only: shapes and types of what comes out are those of what goes in."""
+    algorithm = ALGORITHMS[name].make()
+    learner = make_learner(algorithm, kind, constraints)
+    after, told = jax.eval_shape(
+        algorithm.update, learner, make_batch(kind, constraints, 1), jax.random.key(0)
+    )
+    shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+    assert shapes(after) == shapes(learner)
+    assert all(value.shape == () for value in told.values())
+
+
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_run_json_round_trip(name: str, preset: Any) -> None:
+    run = make_run(name, preset, env="probe/Bandit-v0")
+    assert from_json(to_json(run)) == run
+
+
+def test_published_cpo_has_one_constraint() -> None:
+    with pytest.raises(ValueError, match="dual='exact'"):
+        make_run("cpo", "published").algorithm.init(2, make_policy("gaussian"))
+
+
+def test_every_name_has_a_page() -> None:
+    for name in ALGORITHMS:
+        assert (DOCS / f"{PAGE.get(name, name)}.md").exists(), name

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""solve, verify, figures and the playground as a user meets them."""
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.tabular import commands
+from holdfast.tabular.claims import check_claims
+from holdfast.tabular.cmdp import toy, two_action_policy
+from holdfast.tabular.figures import figures, paths, policy_square
+from holdfast.tabular.files import write_cmdp
+from holdfast.tabular.flow import Geometry
+from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.occupancy import evaluate
+from holdfast.tabular.playground import page
+from holdfast.tabular.trust import update
+
+
+def test_solve_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_cmdp(toy(), tmp_path / "toy.json")
+    commands.solve(str(tmp_path / "toy.json"), json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert report["reward_return"] == pytest.approx(1.10319032, abs=5e-9)
+    assert report["constraints"][0]["state"] == "active"
+    assert report["constraints"][0]["shadow_price"] == pytest.approx(1.210121, abs=5e-7)
+
+
+def test_solve_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    commands.solve("toy", limit=(0.3,))
+    shown = capsys.readouterr().out
+    assert "1.22" in shown and "active" in shown
+    commands.solve("toy", limit=(float("inf"),))
+    assert "off" in capsys.readouterr().out
+    commands.solve("toy", limit=(0.001,))
+    assert "infeasible" in capsys.readouterr().out
+    commands.solve("grid:lava")
+    assert "more states" in capsys.readouterr().out
+    commands.solve("FrozenLake-v1", limit=(0.001,))
+    assert "active" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("source", ["grid:moon", "no-such-env"])
+def test_solve_refuses_unknown_sources(source: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown gridworld|neither"):
+        commands.solve(source)
+    with pytest.raises(ValueError, match="one for each"):
+        commands.solve("toy", limit=(0.1, 0.2))
+
+
+def test_every_claim_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [claim.text for claim in check_claims(2, seed=1) if not claim.holds] == []
+    commands.verify(random=0)
+    assert capsys.readouterr().out.count("holds") == 10
+
+
+def test_figures_come_with_their_data(tmp_path: Path) -> None:
+    files = figures("divergence", tmp_path, ("png", "svg", "pdf"))
+    files += figures("polytope", tmp_path, ("png",))
+    assert all(file.stat().st_size > 100 for file in files)
+    with (tmp_path / "divergence.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["order"] == "new||old"]
+    at = {(row["barrier"], float(row["cost_advantage"])): float(row["divergence"]) for row in rows}
+    assert at["entropy", 1.0] == pytest.approx(0.18906978, abs=1e-8)
+    with pytest.raises(ValueError, match="unknown figure"):
+        figures("cube", tmp_path)
+    with pytest.raises(ValueError, match="cannot write"):
+        figures("divergence", tmp_path, ("bmp",))
+
+
+def test_figure_trajectories() -> None:
+    """Starts as specified; exact paths stay safe, the published recipe crosses."""
+    starts = policy_square.starts(toy())
+    assert len(starts) == 10 and all(evaluate(toy(), p).slack[0] > 0.1 for p in starts)
+    safe = policy_square.trajectory(toy(), starts[0], 1.0, parity=False)
+    assert np.all(safe.cost_return < 0.2 + 1e-12)
+    assert safe.reward_return[-1] == pytest.approx(1.10319, abs=1e-5)
+    parity = policy_square.trajectory(toy(), starts[0], 1.0, parity=True)
+    assert 1.0 < parity.reward_return[-1] < 1.11
+
+
+def test_cpo_zigzags_and_the_log_barrier_does_not() -> None:
+    cpo = paths.run("cpo", Geometry())[:, 3]
+    smooth = paths.run("ctrpo", Geometry(0.1, "log"))[:, 3]
+    assert cpo.max() > 0.2 + 1e-3 and smooth.max() < 0.2
+    assert np.sum(np.diff(np.sign(np.diff(cpo[40:]))) != 0) > 20
+    assert np.abs(np.diff(smooth[60:])).max() < 1e-3
+
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium to open the playground")
+
+
+def dom(file: Path, settings: str) -> str:
+    assert CHROMIUM is not None
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000"]
+    run = subprocess.run(
+        [
+            CHROMIUM,
+            *flags,
+            f"--user-data-dir={file.parent}/profile",
+            "--dump-dom",
+            f"{file.as_uri()}#{settings}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return run.stdout
+
+
+def cell(html: str, name: str) -> list[float]:
+    found = re.search(rf'id="{name}"[^>]*>(.*?)</t[dr]>(?:\s*</tr>)?', html, re.DOTALL)
+    assert found, name
+    return [float(x) for x in re.findall(r"-?\d+\.\d+", found.group(1))]
+
+
+@browser
+def test_playground_computes_what_the_library_computes(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(page(), encoding="utf-8")
+    html = dom(tmp_path / "page.html", "x=0.6&y=0.4&beta=1&barrier=entropy&radius=0.05&limit=0.2")
+    assert cell(html, "reward") == [0.676] and cell(html, "cost") == [0.19148, 0.2]
+    assert cell(html, "best") == pytest.approx([1.10319, 1.0, 0.9271], abs=1e-4)
+    for name in ("trpo", "cpo", "ctrpo"):
+        row = re.search(rf'id="row-{name}">.*?</tr>', html, re.DOTALL)
+        assert row
+        point = [float(x) for x in re.findall(r"\d+\.\d{4}", row.group(0))[:2]]
+        exact = update(toy(), two_action_policy(0.6, 0.4), 0.05, name)  # type: ignore[arg-type]
+        assert point == pytest.approx(exact.policy[:, 0].tolist(), abs=2e-3)
+    end = [float(x) for x in re.findall(r'data-flow="([\d.]+),([\d.]+)"', html)[0]]
+    limit = mirror_path(toy(), two_action_policy(0.6, 0.4), [60.0]).policy[0, :, 0]
+    assert end == pytest.approx(limit.tolist(), abs=5e-3)
+
+
+@browser
+def test_playground_redraws_when_dragged(tmp_path: Path) -> None:
+    """A pointer press moves the policy; sliders change the update; nothing is fetched."""
+    script = """<script>
+      const box = canvas.getBoundingClientRect();
+      const along = (share, length) => length * (EDGE + share * SPAN) / SIZE;
+      const at = { clientX: box.left + along(0.25, box.width), buttons: 1, pointerId: 1,
+                   clientY: box.top + along(0.9, box.height) };
+      canvas.dispatchEvent(new PointerEvent("pointerdown", at));
+      byId("limit").value = 0.3; byId("limit").dispatchEvent(new Event("input"));
+    </script></body>"""
+    source = page()
+    assert "http://" not in source and "https://" not in source
+    (tmp_path / "page.html").write_text(source.replace("</body>", script), encoding="utf-8")
+    html = dom(tmp_path / "page.html", "x=0.6&y=0.4")
+    assert cell(html, "policy") == pytest.approx([0.25, 0.1], abs=2e-3)
+    assert cell(html, "cost")[1] == 0.3
+    assert cell(html, "best")[0] == pytest.approx(1.22, abs=1e-3)
+
+
+def test_playground_refuses_other_shapes() -> None:
+    from holdfast.tabular.cmdp import implicit_bias
+
+    with pytest.raises(ValueError, match="2 states, 2 actions"):
+        page(implicit_bias())

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every Python block in the documentation runs, every link to a file leads somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_code_blocks_run(page, tmp_path):
+    """In order, in one fresh interpreter, as a reader would type them."""
+    script = tmp_path / "page.py"
+    script.write_text("\n\n".join(BLOCK.findall(page.read_text())))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_register_is_documented():
+    from holdfast.run import REGISTER
+
+    text = (ROOT / "docs" / "training.md").read_text()
+    for row in REGISTER:
+        if int(row.code[1:]) <= 17:
+            assert re.search(rf"\| {row.code} \|.*`{row.setting.split('.')[-1]}`", text), row
