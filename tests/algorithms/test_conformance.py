@@ -91,7 +91,7 @@ def same_bits(a: Any, b: Any) -> None:
         assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
 
 
-@pytest.mark.parametrize(("name", "kind", "constraints"), cases())
+@pytest.mark.parametrize(("name", "kind", "constraints"), list(cases()))
 class TestCompiled:
     """One compilation for each case, shared by all of these."""
 
