@@ -46,7 +46,7 @@ def setting() -> tuple[Learner, Batch]:
     )
     policy = init_gaussian(keys[0], OBS, ACTIONS, (64, 64))
     critics = CriticFit().init(keys[6], OBS, CONSTRAINTS, (64, 64))
-    return Learner(policy, critics, CTRPO().init(CONSTRAINTS)), batch
+    return Learner(policy, critics, CTRPO().init(CONSTRAINTS, policy)), batch
 
 
 def clock(function, *args, repeats: int = 7) -> tuple[float, float]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import tyro
 from rich.console import Console
 from rich.table import Table
+
+from holdfast import commands
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
 
@@ -40,26 +39,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         command = COMMANDS.get(args[0])
         if command is None:
-            raise ValueError(f"unknown command '{args[0]}'{close(args[0], COMMANDS)}")
+            raise ValueError(f"unknown command '{args[0]}'{commands.close(args[0], COMMANDS)}")
         command.call(args[1:])
     except KeyboardInterrupt:
-        fail("interrupted.", 130)
+        commands.fail("interrupted.", 130)
     except (ValueError, RuntimeError, OSError) as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        fail(str(error), 2)
-
-
-def fail(message: str, code: int) -> None:
-    Console(stderr=True).print(f"[bold red]holdfast:[/] {message}", highlight=False, soft_wrap=True)
-    raise SystemExit(code)
-
-
-def close(word: str, known: Any) -> str:
-    import difflib
-
-    found = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{found[0]}'?" if found else f"; known are {', '.join(known)}."
+        commands.fail(str(error), 2)
 
 
 def print_commands() -> None:
@@ -81,304 +68,6 @@ def with_tyro(function: Callable[..., None], name: str) -> Callable[[list[str]],
     return call
 
 
-def use_compilation_cache() -> None:
-    """Compiled functions are kept between runs: the second start is quick."""
-    import jax
-
-    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    folder = os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-
-
-# ---------------------------------------------------------------------------------------- commands
-
-
-def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
-    """Algorithms, or the settings of one and what each preset changes."""
-    from holdfast.algorithms import ALGORITHMS
-
-    console = Console()
-    if not algorithm:
-        table = Table("name", "what it does", box=None, title="Algorithms", title_justify="left")
-        for name, entry in ALGORITHMS.items():
-            table.add_row(f"[cyan]{name}[/]", entry.summary)
-        console.print(table)
-        console.print("\n`holdfast list NAME` shows its settings; `holdfast envs` the tasks.")
-        return
-    from holdfast.options import options
-    from holdfast.run import PRESETS, make_run, preset_changes
-
-    run = make_run(algorithm)
-    table = Table("option", "default", "meaning", box=None, title=run.name, title_justify="left")
-    for option in options(run):
-        table.add_row(f"[cyan]{option.flag}[/]", str(option.default), option.help)
-    console.print(table)
-    defaults = {".".join(o.path): o.default for o in options(run)}
-    for preset in PRESETS:
-        changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}
-        console.print(f"\n[bold]--preset {preset}[/] changes", highlight=False)
-        for setting, value in changes.items():
-            console.print(f"  {setting.split('.')[-1]} = {value}", highlight=False)
-        if not changes:
-            console.print("  nothing")
-
-
-def train_command(args: list[str]) -> None:
-    """holdfast train ALGO ENV [options]"""
-    from holdfast.options import parse_run, take
-
-    names = [a for a in args[:2] if not a.startswith("-")]
-    if len(names) < 2:
-        if "-h" in args or "--help" in args:
-            print("usage: holdfast train ALGO ENV [options]   (`holdfast list`, `holdfast envs`)")
-            if not names:
-                print("`holdfast train ALGO ENV --help` shows the options of that algorithm.")
-                return
-            parse_run(names[0], "ENV", ["--help"], "holdfast train ALGO ENV")
-        raise ValueError(
-            "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
-        )
-    rest, outs = take(args[2:], "--out")
-    rest, projects = take(rest, "--wandb")
-    flags = {flag for flag in ("--quiet", "--tensorboard") if flag in rest}
-    rest = [a for a in rest if a not in flags]
-    run, unknown = parse_run(names[0], names[1], rest, "holdfast train ALGO ENV")
-    if unknown:
-        from holdfast.options import options
-
-        known = [o.flag for o in options(run)] + ["--limit", "--preset", "--out", "--wandb"]
-        raise ValueError(f"unknown option '{unknown[0]}'{close(unknown[0], known)}")
-    from holdfast.agent import open_env
-    from holdfast.folder import create
-
-    use_compilation_cache()
-    env = open_env(run, run.env)
-    out = Path(outs[-1]) if outs else default_out(run)
-    folder = create(out, run, env)
-    follow(folder, env, None, "--quiet" in flags, "--tensorboard" in flags, projects)
-
-
-def default_out(run: Any) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    task = run.env.replace("/", "-")
-    return Path("runs") / f"{run.name}_{task}_seed{run.seed}_{stamp}"
-
-
-def follow(
-    folder: Any, env: Any, state: Any, quiet: bool, tensorboard: bool, projects: Sequence[str]
-) -> None:
-    """Train in a folder with the chosen displays; say where everything is."""
-    from holdfast import sinks
-    from holdfast.agent import title
-    from holdfast.folder import drive
-    from holdfast.run import to_json
-
-    run = folder.run
-    done = state.epoch * run.epoch_steps if state else 0
-    extra: list[Any] = []
-    if tensorboard:
-        extra.append(sinks.TensorBoard(folder.path / "tensorboard", done))
-    if projects:
-        extra.append(sinks.WandB(projects[-1], folder.path, to_json(run)))
-    bar = None
-    if not quiet:
-        bar = sinks.Bar(run.epochs * run.epoch_steps, folder.spaces.limits, title(run), done)
-        extra.append(bar)
-    try:
-        for _ in drive(folder, env, extra, state, bar.advance if bar else None):
-            pass
-    except KeyboardInterrupt:
-        fail(f"interrupted; `holdfast resume {folder.path}` continues.", 130)
-    finally:
-        env.close()
-    if not quiet:
-        console = Console()
-        console.print(f"Run folder: {folder.path}", highlight=False, soft_wrap=True)
-        console.print(
-            f"Verdict:    holdfast evaluate {folder.path}", highlight=False, soft_wrap=True
-        )
-        console.print(f"Picture:    holdfast plot {folder.path}", highlight=False, soft_wrap=True)
-
-
-def resume_command(
-    run: tyro.conf.Positional[Path],
-    steps: float | None = None,
-    quiet: bool = False,
-    tensorboard: bool = False,
-    wandb: str | None = None,
-) -> None:
-    """Continue a run from its newest whole checkpoint.
-
-    Args:
-        run: The run folder.
-        steps: A new total of environment steps, to train a finished run further.
-        quiet: No progress display.
-        tensorboard: Write TensorBoard events too.
-        wandb: Weights & Biases project to log to.
-    """
-    from holdfast.agent import open_env
-    from holdfast.folder import extended, load_state, open_folder
-
-    folder = extended(open_folder(run), None if steps is None else int(steps))
-    if folder.finished:
-        raise ValueError(
-            f"'{run}' is finished; evaluate it with `holdfast evaluate {run}`, or train further "
-            f"with `holdfast resume {run} --steps N`."
-        )
-    use_compilation_cache()
-    state, complaints = load_state(folder)
-    for complaint in complaints:
-        Console(stderr=True).print(f"[yellow]skipped:[/] {complaint}", highlight=False)
-    env = open_env(folder.run, folder.run.env)
-    follow(folder, env, state, quiet, tensorboard, [wandb] if wandb else [])
-
-
-def evaluate_command(
-    run: tyro.conf.Positional[Path],
-    episodes: int = 100,
-    seed: int = 1_000_000,
-    deterministic: bool = False,
-    json: bool = False,
-) -> None:
-    """Run fresh episodes of a trained policy and judge its safety.
-
-    Args:
-        run: The run folder.
-        episodes: How many episodes.
-        seed: Seed of the episodes; differs from the training seeds.
-        deterministic: Take the most likely action instead of sampling.
-        json: Print JSON instead of a table.
-    """
-    from rich.progress import Progress
-
-    from holdfast.agent import Agent, open_env, view
-    from holdfast.evaluate import evaluate
-
-    agent = Agent.load(run)
-    assert agent.state is not None and agent.spaces is not None
-    env = open_env(agent.run, agent.run.env)
-    with Progress(console=Console(stderr=True), transient=True, disable=json) as progress:
-        task = progress.add_task("episodes", total=episodes)
-        result = evaluate(
-            agent.actor(),
-            view(agent.run, agent.state),
-            env,
-            agent.spaces.limits,
-            episodes=episodes,
-            seed=seed,
-            deterministic=deterministic,
-            clip_actions=agent.run.clip_actions,
-            watch=lambda n: progress.update(task, completed=n),
-        )
-    env.close()
-    if json:
-        print(result.json())
-    else:
-        result.print(Console())
-
-
-def plot_command(run: tyro.conf.Positional[Path], out: Path | None = None) -> None:
-    """Draw return, cost against limit and regret of a run.
-
-    Args:
-        run: The run folder.
-        out: The picture's file; the suffix chooses PNG, SVG or PDF. Default: RUN/progress.png.
-    """
-    from holdfast.folder import open_folder
-    from holdfast.plot import plot_run
-
-    print(plot_run(open_folder(run), out or run / "progress.png"))
-
-
-def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
-    """Train C-TRPO on a native task, evaluate it and draw a picture.
-
-    Args:
-        seconds: How long to train.
-        out: The run folder; an earlier demo there is replaced.
-    """
-    import shutil
-
-    from holdfast import sinks
-    from holdfast.agent import Agent, open_env, title
-    from holdfast.folder import create, drive
-    from holdfast.plot import plot_run
-    from holdfast.run import make_run
-
-    console = Console()
-    use_compilation_cache()
-    run = make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=1_000_000)
-    console.print(
-        "[bold]C-TRPO[/] learns to run ([bold]HalfCheetah[/]) but may exceed a speed of 3.21 in at "
-        f"most {run.cost_limit:g} of the 1000 steps of an episode.\nWatch: the return rises while "
-        f"the cost stays under its limit. About {seconds:.0f} s.\n",
-        highlight=False,
-    )
-    if (out / "run.json").exists():
-        shutil.rmtree(out)
-    env = open_env(run, run.env)
-    folder = create(out, run, env)
-    bar = sinks.Bar(run.steps, folder.spaces.limits, title(run))
-    started = time.monotonic()
-    for _ in drive(folder, env, [bar], watch=bar.advance):
-        if time.monotonic() - started > seconds:
-            break
-    bar.close()
-    env.close()
-    console.print()
-    Agent.load(out).evaluate(episodes=20).print(console)
-    picture = plot_run(folder, out / "progress.png")
-    console.print(f"\nPicture:    {picture}\nRun folder: {out}", highlight=False)
-    console.print(f"Go on:      holdfast resume {out}", highlight=False)
-
-
-def envs_command(env: tyro.conf.Positional[str] = "") -> None:
-    """Native tasks and probes, or a description of one.
-
-    Args:
-        env: An id; none lists all.
-    """
-    from holdfast.envs.make import known_ids
-    from holdfast.envs.probe import PROBES
-
-    console = Console()
-    if not env:
-        for name in known_ids():
-            console.print(name, highlight=False)
-        console.print("\nAny Gymnasium id that reports a cost works too: `holdfast check ENV`.")
-    elif env in PROBES:
-        probe = PROBES[env]
-        console.print(f"[bold]{env}[/]: {probe.summary}", highlight=False)
-        console.print(f"observations {probe.observation_space}", highlight=False)
-        console.print(f"actions      {probe.action_space}", highlight=False)
-        console.print(f"limits       {probe.cost_limits}", highlight=False)
-        console.print(
-            f"best safe return {probe.optimal_safe_return:g}, without limits "
-            f"{probe.optimal_return:g}; at most {probe.horizon} steps",
-            highlight=False,
-        )
-    else:
-        from holdfast.envs.native import describe
-
-        console.print(str(describe(env)), highlight=False, markup=False)
-
-
-def check_command(env: tyro.conf.Positional[str]) -> None:
-    """Look for faults in an environment and say how to mend them.
-
-    Args:
-        env: An environment id.
-    """
-    from holdfast.envs.check import check_env
-    from holdfast.envs.findings import print_findings
-
-    findings = check_env(env)
-    print_findings(findings)
-    if any(finding.severity == "error" for finding in findings):
-        raise SystemExit(1)
-
-
 def later(module: str, function: str, name: str) -> Callable[[list[str]], None]:
     """A command whose module is imported only when it is called."""
 
@@ -393,12 +82,16 @@ def later(module: str, function: str, name: str) -> Callable[[list[str]], None]:
 EXACT = "holdfast.tabular.commands"
 
 COMMANDS: dict[str, Command] = {
-    "list": Command(with_tyro(list_command, "list"), "algorithms, and the settings of one"),
-    "train": Command(train_command, "train ALGO on ENV"),
-    "resume": Command(with_tyro(resume_command, "resume"), "continue a run"),
-    "evaluate": Command(with_tyro(evaluate_command, "evaluate"), "judge a trained policy's safety"),
-    "envs": Command(with_tyro(envs_command, "envs"), "tasks, and a description of one"),
-    "check": Command(with_tyro(check_command, "check"), "find faults in your environment"),
+    "list": Command(
+        with_tyro(commands.list_command, "list"), "algorithms, and the settings of one"
+    ),
+    "train": Command(commands.train_command, "train ALGO on ENV"),
+    "resume": Command(with_tyro(commands.resume_command, "resume"), "continue a run"),
+    "evaluate": Command(
+        with_tyro(commands.evaluate_command, "evaluate"), "judge a trained policy's safety"
+    ),
+    "envs": Command(with_tyro(commands.envs_command, "envs"), "tasks, and a description of one"),
+    "check": Command(with_tyro(commands.check_command, "check"), "find faults in your environment"),
     "bench": Command(later("holdfast.bench.command", "bench", "bench"), "run a whole comparison"),
     "report": Command(
         later("holdfast.report.command", "report_command", "report"), "compare runs in one page"
@@ -409,6 +102,10 @@ COMMANDS: dict[str, Command] = {
     "playground": Command(
         later(EXACT, "playground", "playground"), "write the interactive page of trust regions"
     ),
-    "plot": Command(with_tyro(plot_command, "plot"), "draw a run's return, cost and regret"),
-    "demo": Command(with_tyro(demo_command, "demo"), "C-TRPO on HalfCheetah in 90 seconds"),
+    "plot": Command(
+        with_tyro(commands.plot_command, "plot"), "draw a run's return, cost and regret"
+    ),
+    "demo": Command(
+        with_tyro(commands.demo_command, "demo"), "C-TRPO on HalfCheetah in 90 seconds"
+    ),
 }

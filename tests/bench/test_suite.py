@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Suites: what they expand to, and that every mistake in one is named with its remedy."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.algorithms import ALGORITHMS
-from holdfast.bench.command import bench
+from holdfast.bench.command import bench, refuse_other_settings
 from holdfast.bench.estimate import duration, forecast
 from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
 from holdfast.run import to_json
@@ -117,6 +118,18 @@ def test_a_dry_run_prints_the_cells(tmp_path: Path, capsys: pytest.CaptureFixtur
     for wrong in ({"steps": 0.5}, {"seeds": "a"}):
         with pytest.raises(ValueError, match="must be a"):
             bench(str(file), dry_run=True, **wrong)
+
+
+def test_a_folder_with_other_settings_is_refused(tmp_path: Path):
+    found = cells(parse_suite("mine", SMALL))
+    for cell in found:
+        (tmp_path / cell.name).mkdir()
+        record = json.dumps({"run": to_json(cell.run)})
+        (tmp_path / cell.name / "run.json").write_text(record)
+    refuse_other_settings(found, tmp_path)
+    longer = cells(with_options(parse_suite("mine", SMALL), 1000, None))
+    with pytest.raises(ValueError, match="was begun with steps=400, and steps=1000 is asked for"):
+        refuse_other_settings(longer, tmp_path)
 
 
 def test_the_forecast_learns_from_earlier_runs(tmp_path: Path):

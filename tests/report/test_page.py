@@ -105,6 +105,7 @@ def test_hovering_shows_values(page: Path):
     found = visit(page, "hovering")
     assert re.search(r"Return at \d+(\.\d+)?k", found["curve"]) and "c-trpo" in found["curve"]
     assert found["dots"] == 3 and found["gone"]
+    assert "tasks within the limit2 of 2" in found["bar"]
     assert "[" in found["bar"] and "regret" in found["marker"] and "ppo" in found["profile"]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`holdfast bench`: a whole comparison by one command, on one machine or many."""
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +14,10 @@ from rich.table import Table
 from holdfast.bench.board import Board
 from holdfast.bench.estimate import forecast
 from holdfast.bench.local import run_local
+from holdfast.bench.runlog import flatten
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
-from holdfast.checkpoint import write_json
+from holdfast.checkpoint import read_json, write_json
+from holdfast.run import to_json
 
 
 def bench(
@@ -53,6 +56,7 @@ def bench(
     cores = os.cpu_count() or 1
     at_once = jobs if jobs is not None else max(1, cores // max(1, threads))
     console = Console(stderr=True)
+    refuse_other_settings(grid, folder)
     announce(console, chosen, grid, folder, at_once)
     if dry_run:
         for cell in grid:
@@ -72,6 +76,22 @@ def bench(
     finally:
         board.close()
     conclude(console, grid, folder, failed)
+
+
+def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
+    """A folder that holds a run with other settings is found before anything starts."""
+    for cell in grid:
+        file = out / cell.name / "run.json"
+        if not file.exists():
+            continue
+        begun = flatten(read_json(file)["run"])
+        wanted = flatten(json.loads(json.dumps(to_json(cell.run))))
+        for name in sorted(begun.keys() | wanted.keys()):
+            if begun.get(name) != wanted.get(name):
+                raise ValueError(
+                    f"'{file.parent}' was begun with {name}={begun.get(name)}, and {name}="
+                    f"{wanted.get(name)} is asked for; choose another --out or remove that folder."
+                )
 
 
 def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:

@@ -41,7 +41,7 @@ def load(
     for path in map(Path, paths):
         if not path.exists():
             raise ValueError(f"'{path}' does not exist: pass run folders, their parents or tables.")
-        skipped.extend(_not_started(path))
+        skipped.extend(not_started(path))
         for found in _discover(path):
             try:
                 runs.extend(_read(found, cost_limit))
@@ -121,7 +121,7 @@ def _discover(path: Path) -> Iterator[Path]:
                 yield child
 
 
-def _not_started(path: Path) -> list[str]:
+def not_started(path: Path) -> list[str]:
     """Cells of a suite that has been begun here, of which nothing is on disk yet."""
     file = path / "suite.json"
     if not file.is_file():

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.bench.runlog import PUBLISHED_LIMIT
-from holdfast.bench.store import load
+from holdfast.bench.store import load, not_started
 from holdfast.report.curves import curves
 from holdfast.report.figures import write_figures
 from holdfast.report.html import write_page
@@ -30,12 +30,14 @@ def report(
     steps: int | None = None,
     cost_limit: float = PUBLISHED_LIMIT,
     interval: float = 10.0,
+    figures: bool = True,
 ) -> Path:
     """Write the report of all runs under `dirs` into the folder `out`; returns the page.
 
     `steps` compares earlier than at the end; `cost_limit` serves tables that state none. `watch`
     rewrites the page every `interval` seconds until all runs are finished (Ctrl-C ends it sooner);
-    figures and tables are written once, at the end.
+    figures and tables are written once, at the end. Figures take longer than all else: `figures`
+    switches them off.
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")
@@ -46,12 +48,14 @@ def report(
     while True:
         try:
             runs, skipped = load(paths, cost_limit)
-            live = watch and not (runs and all(run.done for run in runs))
+            finished = bool(runs) and all(run.done for run in runs)
+            live = watch and not (finished and not any(not_started(path) for path in paths))
             if runs or not watch:
                 summary = summarise(runs, skipped, steps=steps, resamples=5_000 if live else 50_000)
                 page = write_page(folder, payload(summary, title, interval if live else None))
                 if not live:
-                    write_figures(folder / "figures", summary, curves(summary.runs))
+                    if figures:
+                        write_figures(folder / "figures", summary, curves(summary.runs))
                     write_tables(folder / "tables", summary)
                     return page
             time.sleep(interval)

@@ -17,6 +17,7 @@ def report_command(
     title: str = "Safe reinforcement learning: a comparison",
     steps: float | None = None,
     cost_limit: float = PUBLISHED_LIMIT,
+    figures: bool = True,
 ) -> None:
     """Compare runs: one page for the browser, figures and tables.
 
@@ -27,8 +28,10 @@ def report_command(
         title: The page's title.
         steps: Compare at so many environment steps instead of at the end.
         cost_limit: The limit of runs that state none, such as published tables.
+        figures: Write PNG, SVG and PDF figures too; they take longer than all else.
     """
     if steps is not None and steps != int(steps):
         raise ValueError(f"--steps {steps} must be a whole number, such as 1e6.")
     at = None if steps is None else int(steps)
-    print(report(dirs, out, watch, title=title, steps=at, cost_limit=cost_limit))
+    page = report(dirs, out, watch, title=title, steps=at, cost_limit=cost_limit, figures=figures)
+    print(page)

@@ -178,11 +178,12 @@ function scatterChart(host, points, xTitle, yTitle) {
     draw("line", {x1: left, x2: right, y1: Y(v), y2: Y(v), class: "gridline"}, root);
     draw("text", {x: left - 6, y: Y(v) + 4, "text-anchor": "end"}, root, plain(v));
   }
-  for (let e = Math.floor(xLow); e <= xHigh; e++) for (const m of [1, 2, 5]) {
+  const steps = (right - left) / (xHigh - xLow) > 130 ? [1, 2, 5] : [1];
+  for (let e = Math.floor(xLow); e <= xHigh; e++) for (const m of steps) {
     const v = m * 10 ** e;
-    if (scale(v) < xLow || scale(v) > xHigh) continue;
+    if (v < 0.99 * tiny || scale(v) < xLow || scale(v) > xHigh) continue;
     draw("line", {x1: X(v), x2: X(v), y1: up, y2: base, class: "gridline"}, root);
-    draw("text", {x: X(v), y: base + 16, "text-anchor": "middle"}, root, plain(v));
+    draw("text", {x: X(v), y: base + 16, "text-anchor": "middle"}, root, v <= tiny ? "≤ " + plain(v) : plain(v));
   }
   draw("text", {x: (left + right) / 2, y: height - 6, "text-anchor": "middle"}, root, xTitle);
   draw("text", {x: 12, y: (up + base) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(up + base) / 2})`}, root, yTitle);

@@ -50,11 +50,13 @@ function unitText(kind) {
   return by.size === 1 ? [...by][0] : "the largest";
 }
 
+const kept = l => `${chosenTasks().filter(t => iqm(final(l, t).excess) <= 0).length} of ${state.tasks.size}`;
+
 function overview() {
   const shown = complete(), left = chosenLabels().filter(l => !shown.includes(l)).map(l => names[l]);
   const rows = (metric, safe) => shown.filter(l => (aggregate(l, "excess")[2] <= 0) === safe)
     .sort((a, b) => (state.order === "reward" ? -1 : 1) * (aggregate(a, state.order)[0] - aggregate(b, state.order)[0]))
-    .map(l => ({i: l, name: names[l], est: aggregate(l, metric), more: [[null, "runs", chosenTasks().reduce((n, t) => n + final(l, t).seeds.length, 0)]]}));
+    .map(l => ({i: l, name: names[l], est: aggregate(l, metric), more: [[null, "runs", chosenTasks().reduce((n, t) => n + final(l, t).seeds.length, 0)], [null, "tasks within the limit", kept(l)]]}));
   const groups = metric => [{title: "PROBABLY SAFE", tone: "safe", rows: rows(metric, true)}, {title: "PROBABLY UNSAFE", tone: "unsafe", rows: rows(metric, false)}];
   const hosts = ["excess", "reward", "regret"].map(() => make("div", {className: "card"}));
   at("bars").replaceChildren(...hosts);
@@ -63,7 +65,7 @@ function overview() {
   barChart(hosts[2], `Cost regret, relative to ${unitText("regret")}`, groups("regret"));
   const whole = state.tasks.size === tasks.length;
   at("aggregate-note").textContent = "Interquartile mean over seeds and chosen tasks with its 95 % stratified bootstrap interval" +
-    (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit." +
+    (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit. An average can hide a task whose limit is broken: hover shows how many are kept, the final table which." +
     (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed: their intervals say nothing of chance." : "") +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
   scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: aggregate(l, "excess")[2] <= 0})), "normalised cost regret", "normalised return");
