@@ -26,13 +26,17 @@ from holdfast.tabular.occupancy import evaluate
 
 REGION = {"radius": 1e-3, "damping": 1e-6, "solver": "dense", "kl_average": False}
 LOOP = {"actor_lr": 1e-2, "minibatch": 64, "passes": 20}
+PRICE = {"multiplier_rule": "sgd", "multiplier_lr": 0.1}
 OWN: dict[str, dict[str, Any]] = {
     "c-trpo": {"beta": 1e-2, "barrier": "log"},
     "c-trpo-no-hysteresis": {"beta": 1e-2, "barrier": "log"},
     "c-npg": {"beta": 1e-2, "barrier": "log"},
     "pcpo": {"reward_direction": "natural"},
-    "focops": {"mask": "sample", "temperature": 0.5},
-    "cup": {"multiplier_max": 5.0},
+    "trpo-lag": PRICE,
+    "ppo-lag": PRICE,
+    "cppo-pid": {"pid_p": 5.0, "pid_i": 0.5, "pid_d": 0.5},
+    "focops": PRICE | {"mask": "sample", "temperature": 0.5},
+    "cup": PRICE | {"multiplier_max": 5.0},
     "ipo": {"sharpness": 2000.0},
 }
 """Settings in the units of these problems: costs and advantages are of order 0.1, not 100."""

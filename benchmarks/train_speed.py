@@ -21,8 +21,8 @@ import time
 
 import jax
 import numpy as np
-from env_speed import PAPER, drifter, engine_rate, env_rate
 
+from env_speed import PAPER, drifter, engine_rate, env_rate
 from holdfast import make_env, make_run
 from holdfast.train import train
 

@@ -22,9 +22,9 @@ def fails(capsys, *args, code=2):
     with pytest.raises(SystemExit) as stop:
         cli.main(list(args))
     assert stop.value.code == code
-    printed = capsys.readouterr().err.strip()
-    assert printed.startswith("holdfast:")
-    return printed
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[-1].startswith("holdfast:")
+    return lines[-1]
 
 
 def test_train_resume_evaluate_plot(tmp_path, capsys):

@@ -146,7 +146,7 @@ def test_c_trpo_is_safe_at_every_step_and_nears_the_lp_optimum(barrier, float64)
     """The gap shrinks with the radius; no step is ever unsafe."""
     cmdp, best = toy(), optimum(toy()).reward_return
     gaps = []
-    for radius, steps in ((1e-2, 50), (1e-3, 160)):
+    for radius, steps in ((1e-2, 50), (1e-3, 400)):
         algorithm = CTRPO(barrier=barrier, region=replace(EXACT, radius=radius), critic=NO_FIT)
         path = list(iterate(cmdp, algorithm, two_action_policy(0.3, 0.1), steps))
         assert all(found.slack[0] > 0 for found in path)

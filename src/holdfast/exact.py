@@ -62,5 +62,6 @@ def _learner(algorithm: Algorithm, cmdp: FiniteCMDP, start: Any, seed: int) -> L
         jax.random.key(seed), cmdp.num_states, cmdp.num_constraints, hidden=(1,)
     )
     wide = lambda x: x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
-    extra = jax.tree.map(wide, algorithm.init(cmdp.num_constraints))
-    return Learner(tabular_policy(start), jax.tree.map(wide, critics), extra)
+    policy = tabular_policy(start)
+    extra = jax.tree.map(wide, algorithm.init(cmdp.num_constraints, policy))
+    return Learner(policy, jax.tree.map(wide, critics), extra)

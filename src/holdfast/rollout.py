@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Literal, Protocol
 
 import gymnasium as gym
@@ -22,7 +23,7 @@ from holdfast.core.actor import Actor
 from holdfast.core.critic import values
 from holdfast.core.estimate import Normaliser, gae, standardise
 from holdfast.core.policies import Layers
-from holdfast.envs.base import Floats, VecEnv
+from holdfast.envs.base import Floats, Step, VecEnv
 from holdfast.envs.native.pilot import Pilot
 
 Normalise = Literal["running", "epoch", "none"]
@@ -140,6 +141,7 @@ def collect(
     for t in range(steps):
         action = actor.act(x, noise[t])
         step = env.step(convert(action))
+        _reject_broken_obs(step, t)
         out.obs[t], out.action[t] = x, action
         out.reward[t], out.cost[t] = step.reward, step.cost
         out.terminated[t], out.truncated[t] = step.terminated, step.truncated
@@ -160,6 +162,20 @@ def collect(
     if seen is not None:
         normaliser = normaliser.merge(seen.reshape(-1, size))
     return out, obs, normaliser
+
+
+def _reject_broken_obs(step: Step, t: int) -> None:
+    """Before the running statistics see it, or one bad number would spoil all environments."""
+    ended = step.obs is not step.next_obs
+    if isfinite(step.obs.sum()) and (not ended or isfinite(step.next_obs.sum())):
+        return
+    for obs in (step.next_obs, step.obs):
+        bad = ~np.isfinite(obs).all(1)
+        if bad.any():
+            raise NotFinite(
+                f"environment {int(bad.argmax())} gave an observation that is not finite at step "
+                f"{t} of this epoch"
+            )
 
 
 def _delegate(
@@ -202,9 +218,9 @@ def _reject_not_finite(rollout: Rollout) -> None:
         bad = ~np.isfinite(values_)
         if bad.any():
             t, env = (int(i) for i in np.argwhere(bad)[0][:2])
-            what = "observation" if name == "next_obs" else name
+            what = "an observation" if name == "next_obs" else f"a {name}"
             raise NotFinite(
-                f"environment {env} gave a {what} of {values_[t, env]} at step {t} of this epoch"
+                f"environment {env} gave {what} that is not finite at step {t} of this epoch"
             )
 
 

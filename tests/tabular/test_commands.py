@@ -38,7 +38,8 @@ def test_solve_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1.22" in shown and "active" in shown
     commands.solve("toy", limit=(float("inf"),))
     assert "off" in capsys.readouterr().out
-    commands.solve("toy", limit=(0.001,))
+    with pytest.raises(SystemExit, match="1"):
+        commands.solve("toy", limit=(0.001,))
     assert "infeasible" in capsys.readouterr().out
     commands.solve("grid:lava")
     assert "more states" in capsys.readouterr().out

@@ -105,7 +105,7 @@ class CPO:
             constrained = (case == 1) | (case == 2)
             t, mu = jnp.where(constrained, bent[0], t), jnp.where(constrained, bent[1][None], mu)
         share = self.blame(batch)
-        away = jnp.sqrt(2 * radius / (share @ gram @ share)) * share
+        away = jnp.sqrt(2 * radius / jnp.maximum(share @ gram @ share, 1e-30)) * share
         return jnp.where(case == 0, 0.0, t), jnp.where(case == 0, away, mu), case
 
     def must_recover(self, was: Array, batch: Batch) -> Array:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact finite constrained MDPs, in float64: solve them, follow them, measure the theorems."""
+"""Exact finite constrained MDPs, in float64: solve them, follow them, measure the theorems.
 
-from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
+Enumerated batches for the deep algorithms are in `holdfast.tabular.batch`, which needs JAX; nothing
+else here does.
+"""
+
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy, two_action_policy
 from holdfast.tabular.files import read_cmdp, write_cmdp
@@ -26,7 +29,6 @@ __all__ = [
     "ascend",
     "bregman_projection",
     "evaluate",
-    "exact_batch",
     "flow",
     "from_gymnasium",
     "gridworld",
@@ -35,11 +37,9 @@ __all__ = [
     "mirror_path",
     "occupancy",
     "optimum",
-    "probabilities",
     "random_cmdp",
     "read_cmdp",
     "sparse_cmdp",
-    "tabular_policy",
     "toy",
     "two_action_policy",
     "uniform_policy",

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.resolvent import Resolvent
+from holdfast.tabular.resolvent import TOLERANCE, Resolvent
 
 Actions = NDArray[np.intp]
+LOOSE = 1e-7
+"""Accuracy of the values in all but the last rounds of policy iteration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +39,24 @@ def best_response(
     states = np.arange(cmdp.num_states)
     actions = np.argmax(signal, axis=1) if start is None else start
     scale = max(float(np.max(np.abs(signal))), 1e-300) / (1.0 - cmdp.gamma)
+    value: Floats | None = None
+    loose = True  # early rounds need no exact values; only the last verdict does
     for _ in range(max_iterations):
         resolvent = Resolvent.of(cmdp, deterministic(cmdp, actions))
-        value = resolvent.forward(signal[states, actions])
+        accuracy = LOOSE if loose else TOLERANCE
+        value = resolvent.forward(signal[states, actions], value, accuracy)
         action_value = signal + cmdp.gamma * np.asarray(cmdp.kernel @ value).reshape(signal.shape)
         better = np.argmax(action_value, axis=1)
         # Rounding must not swap equally good actions for ever: switch on a clear gain only.
-        gain = action_value[states, better] - action_value[states, actions] > 1e-12 * scale
-        if not np.any(gain):
+        clear = 10.0 * accuracy * scale
+        gain = action_value[states, better] - action_value[states, actions] > clear
+        if np.any(gain):
+            actions = np.where(gain, better, actions)
+        elif loose:
+            loose = False
+        else:
             visits = resolvent.backward((1.0 - cmdp.gamma) * cmdp.initial)
             return Response(actions, value, visits)
-        actions = np.where(gain, better, actions)
     raise RuntimeError(f"policy iteration still improves after {max_iterations} rounds")
 
 

@@ -50,6 +50,8 @@ def solve(
 ) -> None:
     """Solve a finite CMDP exactly: optimum, policy, active constraints, shadow prices.
 
+    Exits with 1 if no policy meets the limits.
+
     Args:
         source: A .json file, toy, implicit-bias, grid:lava, or a Gymnasium id such as
             FrozenLake-v1, CliffWalking-v1, Taxi-v3.
@@ -70,6 +72,8 @@ def solve(
         print(json_format.dumps(report, indent=2))
     else:
         show_solution(source, report)
+    if report["status"] != "optimal":
+        raise SystemExit(1)
 
 
 def solution(cmdp: FiniteCMDP) -> dict[str, Any]:

@@ -10,7 +10,7 @@ which cannot fail.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg, sparse
@@ -26,7 +26,13 @@ FACTOR_UP_TO = 300
 TOLERANCE = 1e-13
 """Residual, relative to the right-hand side, at which an iterative solution is accepted."""
 
-Solve = Callable[[Floats], Floats]
+
+class Solve(Protocol):
+    """Solves for right-hand sides [S] or [S, n]; a guess and a looser tolerance save iterations."""
+
+    def __call__(
+        self, f: Floats, guess: Floats | None = None, tolerance: float = TOLERANCE
+    ) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,13 @@ class Resolvent:
             return _dense(moves, cmdp.gamma)
         if cmdp.num_states <= FACTOR_UP_TO:
             return _dense(moves.toarray(), cmdp.gamma)
-        return Resolvent(_iterative(moves, cmdp.gamma), _iterative(moves.T.tocsr(), cmdp.gamma))
+        return Resolvent(
+            _iterative(moves, cmdp.gamma),
+            # Policy iteration never looks back until its last round: transpose on demand.
+            lambda f, guess=None, tolerance=TOLERANCE: _iterative(moves.T.tocsr(), cmdp.gamma)(
+                f, guess, tolerance
+            ),
+        )
 
 
 def policy_kernel(cmdp: FiniteCMDP, policy: Floats) -> Any:
@@ -53,9 +65,11 @@ def policy_kernel(cmdp: FiniteCMDP, policy: Floats) -> Any:
     if not cmdp.is_sparse:
         return np.einsum("sa,sat->st", policy, cmdp.transition)
     states, actions = policy.shape
+    # Only actions that are taken: a deterministic policy then selects rows of the kernel.
+    state, action = np.nonzero(policy)
+    pointer = np.concatenate([[0], np.cumsum(np.bincount(state, minlength=states))])
     chooser = sparse.csr_array(
-        (policy.reshape(-1), np.arange(states * actions), np.arange(states + 1) * actions),
-        shape=(states, states * actions),
+        (policy[state, action], state * actions + action, pointer), shape=(states, states * actions)
     )
     return chooser @ cmdp.kernel
 
@@ -64,31 +78,37 @@ def _dense(moves: Floats, gamma: float) -> Resolvent:
     system = np.eye(len(moves)) - gamma * moves
     if len(moves) <= INVERT_UP_TO:
         inverse = np.linalg.inv(system)
-        return Resolvent(lambda f: inverse @ f, lambda f: inverse.T @ f)
+        return Resolvent(_exactly(lambda f: inverse @ f), _exactly(lambda f: inverse.T @ f))
     factors = linalg.lu_factor(system)
     return Resolvent(
-        lambda f: linalg.lu_solve(factors, f),
-        lambda f: linalg.lu_solve(factors, f, trans=1),
+        _exactly(lambda f: linalg.lu_solve(factors, f)),
+        _exactly(lambda f: linalg.lu_solve(factors, f, trans=1)),
     )
+
+
+def _exactly(solve: Callable[[Floats], Floats]) -> Solve:
+    """A direct method has no use for guesses and tolerances."""
+    return lambda f, guess=None, tolerance=TOLERANCE: solve(f)
 
 
 def _iterative(moves: Any, gamma: float) -> Solve:
     system = (sparse.eye_array(moves.shape[0], format="csr") - gamma * moves).tocsr()
 
-    def column(f: Floats) -> Floats:
+    def column(f: Floats, guess: Floats | None, tolerance: float) -> Floats:
         scale = float(np.max(np.abs(f), initial=0.0))
         if scale == 0.0:
             return np.zeros_like(f)
         # The loops below test the residual themselves: Krylov methods drift from their own.
-        x, _ = sparse_linalg.bicgstab(system, f, rtol=TOLERANCE, atol=0.0, maxiter=500)
+        x, _ = sparse_linalg.bicgstab(system, f, guess, rtol=tolerance, atol=0.0, maxiter=500)
         x = x if np.all(np.isfinite(x)) else f.copy()
-        while float(np.max(np.abs(residual := f - system @ x))) > TOLERANCE * scale / (1 - gamma):
+        while float(np.max(np.abs(residual := f - system @ x))) > tolerance * scale / (1 - gamma):
             x = x + residual
         return x
 
-    def solve(f: Floats) -> Floats:
+    def solve(f: Floats, guess: Floats | None = None, tolerance: float = TOLERANCE) -> Floats:
         if f.ndim == 1:
-            return column(f)
-        return np.stack([column(f[:, i]) for i in range(f.shape[1])], axis=1)
+            return column(f, guess, tolerance)
+        start = lambda i: None if guess is None else guess[:, i]
+        return np.stack([column(f[:, i], start(i), tolerance) for i in range(f.shape[1])], axis=1)
 
     return solve

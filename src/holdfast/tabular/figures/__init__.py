@@ -43,5 +43,6 @@ def figures(
             continue
         with rc_context(STYLE):
             drawing = FIGURES[wanted](parity)
-        files += save(drawing, folder / wanted, formats)
+        published = parity and wanted == "policy-square"
+        files += save(drawing, folder / (f"{wanted}-parity" if published else wanted), formats)
     return files

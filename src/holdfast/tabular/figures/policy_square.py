@@ -75,17 +75,7 @@ def draw(parity: bool = False) -> Drawing:
             points = path.policy[:, :, 0]
             axes.plot(*points.T, color="white", lw=1.1, path_effects=_outline(), clip_on=False)
             axes.plot(*points[0], "o", color="white", ms=2.6, mec=INK, mew=0.5, zorder=4)
-            every = slice(None, None, max(1, len(points) // 200))
-            rows += [
-                (beta, number, float(t), *map(float, p), float(r), float(c))
-                for t, p, r, c in zip(
-                    path.time[every],
-                    points[every],
-                    path.reward_return[every],
-                    path.cost_return[every, 0],
-                    strict=True,
-                )
-            ]
+            rows += _table(beta, number, path)
         target = free if beta == 0.0 else best
         axes.plot(
             *target.policy[:, 0],
@@ -103,6 +93,13 @@ def draw(parity: bool = False) -> Drawing:
     figure.colorbar(image, ax=list(panels), label=r"$V_r$", shrink=0.72, pad=0.015)
     names = ("beta", "trajectory", "time", "pi_a1_s1", "pi_a1_s2", "reward_return", "cost_return")
     return Drawing(figure, names, rows)
+
+
+def _table(beta: float, number: int, path: Path) -> list[tuple[Any, ...]]:
+    """At most about 200 rows of a trajectory."""
+    columns = (path.time, *path.policy[:, :, 0].T, path.reward_return, path.cost_return[:, 0])
+    every = slice(None, None, max(1, len(path.time) // 200))
+    return [(beta, number, *map(float, row)) for row in np.stack(columns, axis=1)[every]]
 
 
 def _outline() -> list[Any]:

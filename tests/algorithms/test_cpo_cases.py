@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPO's table, hysteresis and accept test; PCPO's one step; on plain numbers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from holdfast.algorithms import CPO, PCPO, cpo_hysteresis
+from holdfast.core.policies import Categorical
+from holdfast.core.trust_region import Trial, TrustRegion
+from holdfast.core.types import Batch, Learner, sampled_batch
+from holdfast.tabular.batch import batch_of, tabular_policy
+from holdfast.tabular.cmdp import toy, two_action_policy
+from holdfast.tabular.occupancy import evaluate
+
+EXACT = TrustRegion(radius=0.05, damping=0.0, solver="dense", kl_average=False)
+
+
+def numbers(cost: float, limit: float = 25.0) -> Batch:
+    zero = jnp.zeros((2, 1))
+    estimate = {"cost_return": jnp.array([cost]), "cost_limit": jnp.array([limit])}
+    return sampled_batch(zero, zero, zero[:, 0], zero, **estimate)
+
+
+def plan(algorithm: CPO, cost: float, was: bool = False, slope: float = 1.0) -> Any:
+    """The plan for H = I, g = (1, 0), a = slope · (0.6, 0.8): s = slope², reach √(2δ)·slope."""
+    x, rows = jnp.array([1.0, 0.0]), slope * jnp.array([[0.6, 0.8]])
+    batch = numbers(cost)
+    c = batch.cost_return - batch.cost_limit
+    return algorithm.plan(jnp.ones(()), rows, rows, rows @ x, c, batch, jnp.asarray(was))
+
+
+@pytest.mark.parametrize(
+    ("cost", "slope", "case"),
+    [
+        (20.0, 1e-4, 4),
+        (20.0, 1.0, 3),
+        (24.9, 1.0, 2),
+        (25.0, 1.0, 1),
+        (25.1, 1.0, 1),
+        (26.0, 1.0, 0),
+    ],
+)
+def test_case_table(cost: float, slope: float, case: int) -> None:
+    """√(2δ) = 0.141: limits within that of the cost are in reach."""
+    assert int(plan(CPO(), cost, slope=slope)[2]) == case
+
+
+def test_steps_of_the_cases() -> None:
+    reach = np.sqrt(0.02)
+    t, mu, _ = plan(CPO(), 20.0)
+    assert (float(t), float(mu[0])) == pytest.approx((reach, 0.0), rel=1e-4)
+    t, mu, _ = plan(CPO(), 26.0)
+    assert (float(t), float(mu[0])) == pytest.approx((0.0, reach), rel=1e-4)
+    t, mu, _ = plan(CPO(), 25.1)
+    step = float(t) * np.array([1.0, 0.0]) - float(mu[0]) * np.array([0.6, 0.8])
+    assert step @ [0.6, 0.8] == pytest.approx(-0.1, rel=1e-3)  # exactly back to the limit
+    assert step @ step == pytest.approx(0.02, rel=1e-3)  # and the region is used up
+
+
+def test_hysteresis() -> None:
+    """After case 0 the cost must fall below 20 = 0.8 · 25; otherwise the table applies."""
+    algorithm = cpo_hysteresis()
+    cases = lambda was: [int(plan(algorithm, c, was)[2]) for c in (19.9, 20.1, 24.9, 25.05, 26.0)]
+    assert cases(False) == [3, 3, 2, 1, 0]
+    assert cases(True) == [3, 0, 0, 0, 0]
+    assert [int(plan(CPO(), c, True)[2]) for c in (24.9, 25.05)] == [2, 1]  # off: no memory
+
+
+def trial(gain: float, spent: float, kl: float = 0.005) -> Trial:
+    return Trial(jnp.asarray(gain), jnp.asarray(kl), jnp.array([spent]), jnp.asarray(kl))
+
+
+def test_accept_by_case() -> None:
+    batch = numbers(20.0)
+    inside = CPO().accept(jnp.asarray(3), jnp.array([-5.0]), batch)
+    assert bool(inside(trial(0.1, 4.9))) and not bool(inside(trial(0.1, 5.1)))
+    assert not bool(inside(trial(-0.1, 0.0))) and not bool(inside(trial(0.1, 0.0, kl=0.02)))
+    assert not bool(inside(trial(0.1, 0.0, kl=float("nan"))))
+    outside = CPO().accept(jnp.asarray(0), jnp.array([5.0]), numbers(30.0))
+    assert bool(outside(trial(-0.1, -0.1))) and not bool(outside(trial(0.1, 0.1)))
+
+
+def toy_learner(algorithm: Any) -> tuple[Any, Batch, Learner]:
+    cmdp = toy()
+    probs = two_action_policy(0.6, 0.4)
+    policy = tabular_policy(probs)
+    critics = jax.tree.map(
+        lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x,
+        algorithm.critic.init(jax.random.key(0), 2, 1, ()),
+    )
+    batch = batch_of(cmdp, evaluate(cmdp, probs))
+    return cmdp, batch, Learner(policy, critics, algorithm.init(1, policy))
+
+
+def test_c13_on_the_toy(float64: None) -> None:
+    """One exact CPO step at (0.6, 0.4), δ = 0.05: near the grid optimum, within the limit."""
+    algorithm = CPO(region=EXACT)
+    _, batch, learner = toy_learner(algorithm)
+    after, told = jax.jit(algorithm.update)(learner, batch, jax.random.key(0))
+    assert int(told["case"]) == 2 and int(told["status"]) == 0
+    assert float(told["spent"]) <= 0.00852 + 1e-9
+    assert 0.08 < float(told["gain"]) <= 0.14663 + 1e-4  # the exact optimum in the curved region
+    assert isinstance(after.policy, Categorical)
+    assert float(told["kl"]) <= 0.05
+
+
+def test_pcpo_natural_step_and_its_projection(float64: None) -> None:
+    """The candidate before the search, against the projection solved by hand."""
+    algorithm = PCPO(region=EXACT, reward_direction="natural")
+    gram, excess, c = jnp.array([[0.16]]), jnp.array([0.08]), jnp.array([-0.01])
+    mu, stuck = algorithm.correction(gram, excess, c)
+    assert (float(mu[0]), bool(stuck)) == (pytest.approx(0.5), False)
+    none, _ = algorithm.correction(gram, -excess, c)
+    assert float(none[0]) == 0.0
+    flat = jnp.zeros((1, 1))
+    assert not bool(algorithm.correction(flat, excess, c)[1])  # dropped while the cost holds
+    assert bool(algorithm.correction(flat, excess, -c)[1])  # skipped once it does not
+
+
+@pytest.mark.parametrize("projection", ["kl", "l2"])
+@pytest.mark.parametrize("direction", ["gradient", "natural"])
+def test_pcpo_stays_within_the_linearised_limit(
+    float64: None, projection: Any, direction: Any
+) -> None:
+    algorithm = PCPO(region=EXACT, projection=projection, reward_direction=direction)
+    _, batch, learner = toy_learner(algorithm)
+    _, told = jax.jit(algorithm.update)(learner, batch, jax.random.key(0))
+    assert float(told["spent"]) <= 0.00852 + 1e-9 and float(told["kl"]) <= 0.05
+    assert int(told["status"]) == 0
+    # A step along g corrected for one along H⁻¹g, as published, may even lose reward (D22).
+    assert direction == "gradient" or float(told["gain"]) > 0
