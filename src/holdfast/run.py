@@ -174,7 +174,6 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="dual"),
     Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="projection"),
     Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="sharpness"),
-    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="share"),
     Deviation("D19", "algorithm.dual", "flipped", "exact"),
     Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="dual"),
     Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="projection"),
