@@ -127,8 +127,9 @@ def measure(env_id: str, num_envs: int, workers: int, seconds: float) -> tuple[f
     """(environment, engine) steps per second."""
     env = native.make(env_id, num_envs, workers=workers)
     env.reset(0)
-    pilot, steps = drifter(env), 200
-    env_rate(env, pilot, 0.2, 20)
+    pilot = drifter(env)
+    rate = env_rate(env, pilot, 0.3, 20)
+    steps = max(20, int(rate * seconds / 2 / num_envs))  # workers meet only at an epoch's end
     pairs = [
         (env_rate(env, pilot, seconds, steps), engine_rate(env_id, num_envs, workers, seconds))
         for _ in range(ROUNDS)

@@ -26,7 +26,7 @@ from holdfast.tabular.occupancy import evaluate
 
 REGION = {"radius": 1e-3, "damping": 1e-6, "solver": "dense", "kl_average": False}
 LOOP = {"actor_lr": 1e-2, "minibatch": 64, "passes": 20}
-PRICE = {"multiplier_rule": "sgd", "multiplier_lr": 0.1}
+PRICE = {"multiplier_rule": "sgd", "multiplier_lr": 0.5}
 OWN: dict[str, dict[str, Any]] = {
     "c-trpo": {"beta": 1e-2, "barrier": "log"},
     "c-trpo-no-hysteresis": {"beta": 1e-2, "barrier": "log"},

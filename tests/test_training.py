@@ -429,6 +429,18 @@ def test_agent_in_ten_lines(tmp_path):
         agent.predict(np.zeros(99))
 
 
+def test_learning_in_two_pieces_is_learning_in_one(tmp_path):
+    """Also through a folder on disk: `learn` again means `learn` more."""
+    once = Agent("c-trpo", **SMALL).learn("probe/Speed-v0", 800, progress=False, cost_limit=6.0)
+    first = Agent("c-trpo", **SMALL).learn("probe/Speed-v0", 400, progress=False, cost_limit=6.0)
+    first.save(tmp_path / "half")
+    twice = Agent.load(tmp_path / "half").learn("probe/Speed-v0", 400, progress=False)
+    same(state_arrays(once.state), state_arrays(twice.state))
+    assert [row["epoch"] for row in twice.metrics] == [3, 4]
+    with pytest.raises(ValueError, match="other spaces"):
+        twice.learn("probe/Shortcut-v0", 200, progress=False)
+
+
 def test_evaluation_is_seeded_and_counts_every_environment_equally():
     agent = Agent("c-trpo", **SMALL).learn("probe/Shortcut-v0", 200, progress=False, cost_limit=1.5)
     first, second = (agent.evaluate(episodes=30, seed=5) for _ in range(2))

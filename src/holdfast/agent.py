@@ -25,7 +25,7 @@ from holdfast.folder import (
     write_config,
 )
 from holdfast.rollout import to_env
-from holdfast.run import PresetName, Run, make_run
+from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.train import State, train
 
 
@@ -66,25 +66,24 @@ class Agent:
 
         `settings` are those of `Run` and of the algorithm (`cost_limit=`, `limits=`, `seed=`, ...).
         With `out` the run is kept in a folder that `holdfast resume` and `report` understand.
+        An agent that has learned already, or was loaded, learns `total_steps` more.
         """
-        known = {"env": env if isinstance(env, str) else _label(env), "steps": int(total_steps)}
-        chosen = self._settings | known | settings
-        if isinstance(env, VecEnv):
-            chosen["num_envs"] = env.num_envs
-        self.run = make_run(self._algorithm, self._preset, **chosen)
-        batch = open_env(self.run, env, cost)
+        run = self._next_run(env, int(total_steps), settings)
+        batch = open_env(run, env, cost)
         try:
-            self.spaces = Spaces.of(self.run, batch)
-            bar = (
-                sinks.Bar(self.run.steps, self.spaces.limits, title(self.run)) if progress else None
-            )
+            spaces = Spaces.of(run, batch)
+            self._adopt(run, spaces)
+            begin = self.state.epoch * self.run.epoch_steps if self.state else 0
+            total = self.run.epochs * self.run.epoch_steps
+            bar = sinks.Bar(total, spaces.limits, title(self.run), begin) if progress else None
             shown = [bar] if bar else []
             self.metrics = []
             if out is not None:
                 folder = create(Path(out), self.run, batch)
-                epochs = drive(folder, batch, shown, watch=bar.advance if bar else None)
+                watch = bar.advance if bar else None
+                epochs = drive(folder, batch, shown, self.state, watch)
             else:
-                epochs = train(self.run, batch)
+                epochs = train(self.run, batch, self.state)
             try:
                 for epoch in epochs:
                     if bar and out is None:
@@ -98,6 +97,33 @@ class Agent:
             if batch is not env:
                 batch.close()
         return self
+
+    def _next_run(self, env: Any, steps: int, settings: dict[str, Any]) -> Run:
+        known: dict[str, Any] = {"env": env if isinstance(env, str) else _label(env)}
+        if isinstance(env, VecEnv):
+            known["num_envs"] = env.num_envs
+        if self.state is None:
+            chosen = self._settings | known | {"steps": steps} | settings
+            return make_run(self._algorithm, self._preset, **chosen)
+        done = self.state.epoch * self.run.epoch_steps
+        return configure(self.run, **(known | {"steps": done + steps} | settings))
+
+    def _adopt(self, run: Run, spaces: Spaces) -> None:
+        """Take the environment's spaces; what was learned on others cannot go on here."""
+        before = self.spaces
+        if self.state is not None and before is not None:
+            fits = (
+                before.observation.shape == spaces.observation.shape
+                and before.action == spaces.action
+                and tuple(before.limits) == tuple(spaces.limits)
+                and len(self.state.obs) == run.num_envs
+            )
+            if not fits:
+                raise ValueError(
+                    "this agent learned on other spaces, constraints or num_envs and cannot go on "
+                    "here; make a new Agent."
+                )
+        self.run, self.spaces = run, spaces
 
     def predict(self, obs: Any, deterministic: bool = True, seed: int | None = None) -> Any:
         """The action for one observation [O] or a batch [n, O], in the environment's units."""

@@ -174,7 +174,6 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="dual"),
     Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="projection"),
     Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="sharpness"),
-    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="share"),
     Deviation("D19", "algorithm.dual", "flipped", "exact"),
     Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="dual"),
     Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="projection"),
@@ -247,7 +246,11 @@ def make_run(algorithm: str | Algorithm, preset: PresetName | None = None, **set
     else:
         name = registered_name(algorithm)
         run = Run(algorithm=algorithm, name=name, env=settings.get("env", ""))
-    run = with_preset(run, preset)
+    return configure(with_preset(run, preset), **settings)
+
+
+def configure(run: Run, **settings: Any) -> Run:
+    """The run with settings of its own or of its algorithm replaced."""
     own = {f.name for f in dataclasses.fields(Run)}
     where = {path.split(".")[-1]: path for path in _paths(run.algorithm)}
     for key, value in settings.items():

@@ -3,6 +3,7 @@
 
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,17 @@ PAGE = {"c-trpo-no-hysteresis": "c-trpo", "c-trpo-noise": "c-trpo", "cpo-hystere
 """Names that share a page with the algorithm they are a setting of."""
 SIZE = 48
 KINDS = {"gaussian": (), "discrete": (4,), "multidiscrete": (3, 2)}
-COMPILED = [
-    *[(name, "gaussian", 1) for name in ALGORITHMS],
-    *[(name, "multidiscrete", 3) for name in ALGORITHMS if name not in PAGE],
-]
+DISTINCT = ("c-trpo", "cpo", "pcpo", "cppo-pid", "focops", "cup", "ipo")
+"""What is compiled for several constraints in every test run; the others nightly."""
+
+
+def cases() -> Iterator[Any]:
+    """Each (name, policy, constraints) costs a compilation, so not all of them run every time."""
+    for name in ALGORITHMS:
+        yield pytest.param(name, "gaussian", 1, marks=[pytest.mark.learning] * (name in PAGE))
+        if name not in PAGE:
+            nightly = [pytest.mark.learning] * (name not in DISTINCT)
+            yield pytest.param(name, "multidiscrete", 3, marks=nightly)
 
 
 def make_policy(kind: str) -> Policy:
@@ -83,7 +91,7 @@ def same_bits(a: Any, b: Any) -> None:
         assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
 
 
-@pytest.mark.parametrize(("name", "kind", "constraints"), COMPILED)
+@pytest.mark.parametrize(("name", "kind", "constraints"), list(cases()))
 class TestCompiled:
     """One compilation for each case, shared by all of these."""
 

@@ -202,3 +202,16 @@ def test_c3po(hinge: str) -> None:
         return total
 
     check(lambda p: algorithm.loss(p, rows(), jnp.asarray(free), jnp.asarray(7.0)), reference)
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_a_minibatch_of_costly_samples_is_not_a_violation(centre: bool) -> None:
+    """At the old policy nothing has changed: only the centred hinge sees that in a minibatch."""
+    costly = jnp.abs(jnp.asarray(ADV_C))
+    seen = replace(rows(), adv_c=costly)
+    offset = jnp.full(K, -1e-3)
+    for algorithm in (P3O(centre=centre), C3PO(centre=centre)):
+        args = (offset,) if isinstance(algorithm, P3O) else (-offset, jnp.asarray(10.0))
+        charged = float(algorithm.loss(policy(OLD), seen, *args)) + float(ADV_R.mean())
+        expected = 0.0 if centre else 10.0 * float((costly.mean(0) - 1e-3).sum())
+        assert charged == pytest.approx(expected, abs=1e-9)

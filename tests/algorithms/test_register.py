@@ -12,7 +12,7 @@ ROWS = [
     ("cpo", "cost_scale", "none", "episode", "none"),  # D18
     ("pcpo", "cost_scale", "none", "episode", "none"),
     ("ipo", "cost_scale", "none", "episode", "none"),
-    ("c3po", "cost_scale", "none", "episode", "none"),
+    ("c3po", "cost_scale", "none", "none", "none"),
     ("cpo", "dual", "flipped", "exact", "exact"),  # D19
     ("cpo", "region.quit_not_finite", True, False, False),  # D20
     ("pcpo", "region.quit_not_finite", True, False, False),

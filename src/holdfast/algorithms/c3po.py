@@ -44,6 +44,8 @@ class C3PO:
     """Positive part of the penalty; softplus charges a little before the share is spent (P2BPO)."""
     cost_scale: CostScale = "none"
     """What a mean cost advantage counts in units of the episode cost (D18)."""
+    centre: bool = False
+    """Subtract each minibatch's mean cost advantage, so that its noise is not charged as cost."""
     loop: FirstOrder = FirstOrder(passes=10, minibatch=128, kl_stop=0.01)
     critic: CriticFit = CriticFit(critic_lr=3e-4)
 
@@ -82,5 +84,8 @@ class C3PO:
         """`free` [K] is what may be spent, in units of a mean advantage."""
         rho = ratio(policy, rows)
         positive = jax.nn.relu if self.hinge == "relu" else jax.nn.softplus
-        excess = positive(clipped_cost(rho, rows.adv_c, rows, self.clip) - free)
+        change = clipped_cost(rho, rows.adv_c, rows, self.clip)
+        if self.centre:
+            change = change - rows.weight @ rows.adv_c
+        excess = positive(change - free)
         return kappa * excess.sum() - clipped_gain(rho, rows.adv_r, rows, self.clip)

@@ -36,6 +36,8 @@ class P3O:
     """κ, the penalty's weight: 10 in the published runs, 20 in the paper (D28)."""
     cost_scale: CostScale = "discount"
     """What a mean cost advantage counts in units of the episode cost: the 1/(1 − γ) above."""
+    centre: bool = False
+    """Subtract each minibatch's mean cost advantage, so that its noise is not charged as cost."""
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()
 
@@ -64,5 +66,8 @@ class P3O:
     def loss(self, policy: Policy, rows: Rows, offset: Array) -> Array:
         """`offset` [K] is the violation before the update, in units of a mean advantage."""
         rho = ratio(policy, rows)
-        excess = jax.nn.relu(clipped_cost(rho, rows.adv_c, rows, self.clip) + offset)
+        change = clipped_cost(rho, rows.adv_c, rows, self.clip)
+        if self.centre:
+            change = change - rows.weight @ rows.adv_c
+        excess = jax.nn.relu(change + offset)
         return self.kappa * excess.sum() - clipped_gain(rho, rows.adv_r, rows, self.clip)

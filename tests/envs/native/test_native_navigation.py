@@ -125,11 +125,11 @@ def physics_errors() -> tuple[np.ndarray, np.ndarray]:
             for prefix in groups(seed):
                 rows = native_replay.rows_of(golden, prefix)
                 batch = native_replay.batch_at(task, rows)
+                classes.append(native_replay.contact_class(batch, rows))
                 batch.advance(rows["action"])
                 size = ROOT[NAVIGATION_TASKS[task][0]]
                 qpos = np.array([data.qpos[:size] for data in batch.physics.datas])
                 errors.append(np.abs(qpos - rows["next_qpos"][:, :size]).max(1))
-                classes.append(native_replay.contact_class(task, rows))
     return np.concatenate(errors), np.concatenate(classes)
 
 
