@@ -1,7 +1,8 @@
 # `make demo` and `make test` are all a newcomer needs; both set up .venv first.
 PYTHON ?= python3
 PIP := .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-PYTEST := .venv/bin/python -m pytest
+# One thread a process: tiny systems are slower on two, and xdist already uses both cores.
+PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 export JAX_PLATFORMS ?= cpu
 
 .PHONY: help setup demo test check unit test-learning bench-speed clean

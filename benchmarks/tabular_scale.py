@@ -2,7 +2,8 @@
 """How the exact side grows: time and memory of values, optima and C-NPG steps.
 
     python benchmarks/tabular_scale.py [--states 400 1000 10000 100000] [--limit SECONDS]
-Each measurement runs in its own process, so that its peak memory is its own. Methods:
+Each measurement runs in its own process, so that its peak memory is its own; times are processor
+seconds of one thread, which other work on the machine hardly distorts. Methods:
     values      exact evaluation of a policy on the sparse kernel
     columns     constrained optimum by column generation, what `optimum` uses at this size
     highs       the same as one sparse linear programme
@@ -14,6 +15,7 @@ Each measurement runs in its own process, so that its peak memory is its own. Me
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -92,17 +94,20 @@ def measure(kind: str, states: int, method: str) -> None:
     """Time one method once in this process and print the result as JSON."""
     cmdp = instance(kind, states)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
+    start = time.process_time()
     answer = RUN[method](cmdp)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"answer": answer, "seconds": seconds, "megabytes": (after - before) / 1024}))
 
 
 def cell(kind: str, states: int, method: str, limit: float) -> str:
     command = [sys.executable, __file__, "--one", kind, str(states), method]
+    single = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=True, env=single
+        )
     except subprocess.TimeoutExpired:
         return f"> {limit:.0f} s"
     found = json.loads(done.stdout)

@@ -121,6 +121,7 @@ class Pendulum(gym.Env):
 KILLED = """
 import jax, sys
 jax.config.update("jax_disable_most_optimizations", True)  # as in the tests: the same bits
+from pathlib import Path
 from holdfast.agent import open_env
 from holdfast.folder import drive, load_state, open_folder
 folder = open_folder(Path(sys.argv[1]))

@@ -229,7 +229,6 @@ def drive(
     record = sinks.CSV(folder.path / "progress.csv", state.epoch if state else 0)
     all_sinks = [record, *extra_sinks]
     last = state.epoch if state else 0
-    done: Epoch | None = None
 
     def within(steps: int) -> None:
         if watch is not None:
@@ -243,15 +242,16 @@ def drive(
                 if epoch.index % run.save_every == 0 or epoch.index == run.epochs:
                     arrays = state_arrays(epoch.state)
                     checkpoint.save(folder.path, epoch.index, arrays, run.keep)
-                last, done = epoch.index, epoch
+                last = epoch.index
                 yield epoch
     finally:
         for sink in all_sinks:
             sink.close()
-    if done is not None:
-        summary = {k: done.metrics[k] for k in ("epoch", "env_steps", "ep_return", "ep_cost")}
-        summary["cost_regret"] = done.metrics["cost_regret"]
-        checkpoint.write_json(folder.path / "done.json", summary)
+    # From the record, not from memory: a kill may have come between the last checkpoint and here.
+    row = sinks.read_rows(folder.path / "progress.csv")[-1]
+    counts = {name: int(row[name]) for name in ("epoch", "env_steps")}
+    values = {name: float(row[name]) for name in ("ep_return", "ep_cost", "cost_regret")}
+    checkpoint.write_json(folder.path / "done.json", counts | values)
 
 
 @contextmanager

@@ -69,8 +69,6 @@ def train_cell(
         for epoch in drive(folder, env, (), state):
             if tell is not None:
                 tell(epoch.env_steps)
-        if not folder.finished:  # killed between its last checkpoint and done.json
-            _finish(path)
     finally:
         env.close()
 
@@ -79,16 +77,6 @@ def _sweep(path: Path) -> None:
     """Remove what a kill before the first run.json has left: half-written hidden files."""
     if path.is_dir() and all(child.name.startswith(".") for child in path.iterdir()):
         shutil.rmtree(path)
-
-
-def _finish(path: Path) -> None:
-    from holdfast.checkpoint import write_json
-    from holdfast.sinks import read_rows
-
-    row = read_rows(path / "progress.csv")[-1]
-    counts = {name: int(float(row[name])) for name in ("epoch", "env_steps")}
-    values = {name: float(row[name]) for name in ("ep_return", "ep_cost", "cost_regret")}
-    write_json(path / "done.json", counts | values)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def read_parquet(file: Path, cost_limit: float) -> list[RunLog]:
     try:
         from pyarrow import parquet
     except ImportError as error:
-        raise ImportError(
+        raise RuntimeError(
             f"reading {file.name} needs pyarrow, which is not installed: "
             "run `pip install 'holdfast[parquet]'`."
         ) from error

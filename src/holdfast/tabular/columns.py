@@ -17,7 +17,7 @@ from holdfast.tabular.best_response import Actions, Response, best_response
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.highs import maximise
 
-GAP = 1e-11
+GAP = 1e-10
 """Relative distance between bound and mixture at which the mixture counts as optimal."""
 
 
@@ -82,6 +82,8 @@ def _phase(
         last = best_response(cmdp, signal, start=last.actions)
         reduced = (1.0 - cmdp.gamma) * float(cmdp.initial @ last.value) - master.level
         settled = gain == 0.0 and not np.any(master.excess > 0.0)
+        # A policy that is in the mixture already cannot improve it: what is left is rounding.
+        settled |= any(np.array_equal(last.actions, column.actions) for column in columns)
         if settled or reduced <= GAP * max(_scale(cmdp), float(np.max(np.abs(signal)))):
             return master, last.value
         columns.append(_column(cmdp, last))
