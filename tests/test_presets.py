@@ -82,6 +82,10 @@ def test_holdfast_is_the_combination_of_section_six():
     assert run.algorithm.cost_scale == "episode" and run.algorithm.margin_confidence == 1.0
 
 
+def test_holdfast_changes_only_the_estimate_of_other_methods():
+    assert preset_changes(make_run("c3po"), "holdfast") == {"cost_estimate": "epoch"}
+
+
 def test_barrier_methods_never_standardise_costs():
     assert make_run("c-trpo", "corrected").standardise_cost is False
     assert "standardise_cost" not in preset_changes(make_run("c-trpo"), "corrected")

@@ -203,13 +203,15 @@ HOLDFAST: tuple[tuple[str, object], ...] = (
     ("algorithm.cost_scale", "episode"),
     ("algorithm.margin_confidence", 1.0),
 )
-"""The preset of our own: lag-free estimate, log barrier, consistent units, a confidence margin."""
+"""The preset of our own: lag-free estimate, log barrier, consistent units, a confidence margin.
+Only the estimate concerns methods without a barrier."""
 
 
 def preset_changes(run: Run, preset: PresetName) -> dict[str, object]:
     """setting → value, for the settings that this run's algorithm has."""
     if preset == "holdfast":
-        wanted = dict(HOLDFAST)
+        barrier = hasattr(run.algorithm, "barrier")
+        wanted = {s: v for s, v in HOLDFAST if barrier or not s.startswith("algorithm.")}
     else:
         wanted = {
             row.setting: row.published if preset == "published" else row.corrected
