@@ -187,8 +187,9 @@ class TrustRegion:
         accept: Accept | None = None,
     ) -> Move:
         """The best policy along a step whose size in the metric is `quadratic`; old if none is."""
-        usable = jnp.isfinite(quadratic) & (quadratic > 1e-12)
-        status = jnp.where(jnp.isfinite(quadratic), Status.NO_GRADIENT, Status.NOT_FINITE)
+        finite = jnp.isfinite(quadratic) & jnp.isfinite(gradient_norm)
+        usable = finite & (quadratic > 1e-12)
+        status = jnp.where(finite, Status.NO_GRADIENT, Status.NOT_FINITE)
         step = jnp.where(usable, step, 0.0)
 
         def try_out(scale: Array) -> Trial:
@@ -360,6 +361,6 @@ def blocked_error(batch: Batch, excess: Array) -> Array:
     share = (batch.weight * excess)[:, None] * batch.adv_c
     total = jax.ops.segment_sum(share, batch.episode, num_segments=size)
     seen = jax.ops.segment_sum(jnp.ones(size, share.dtype), batch.episode, num_segments=size) > 0
-    n = seen.sum()
+    n = seen.sum(dtype=share.dtype)
     deviation = jnp.where(seen[:, None], total - total.sum(0) / n, 0.0)
     return batch.horizon * jnp.sqrt(n / jnp.maximum(n - 1, 1) * (deviation**2).sum(0))
