@@ -128,14 +128,19 @@ def first_state(run: Run, env: VecEnv) -> State:
     """Fresh networks and statistics; the environments are not reset yet."""
     size = env.observation_space.shape[0]
     constraints = len(env.cost_names)
-    policy_key, critic_key = jax.random.split(
-        jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 0), INIT)
-    )
-    policy = init_policy(policy_key, size, env.action_space, run.hidden)
-    critics = run.algorithm.critic.init(critic_key, size, constraints, run.hidden)
+    algorithm, space = run.algorithm, env.action_space
+
+    @jax.jit  # one compilation instead of one for every small operation
+    def networks(key: Array) -> Learner:
+        policy_key, critic_key = jax.random.split(key)
+        policy = init_policy(policy_key, size, space, run.hidden)
+        critics = algorithm.critic.init(critic_key, size, constraints, run.hidden)
+        return Learner(policy, critics, algorithm.init(constraints, policy))
+
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 0), INIT)
     return State(
         epoch=0,
-        learner=Learner(policy, critics, run.algorithm.init(constraints, policy)),
+        learner=networks(key),
         normaliser=Normaliser.create(size),
         episodes=Episodes.create(env.num_envs, constraints),
         regret=np.zeros((2, constraints)),

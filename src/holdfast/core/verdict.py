@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special  # scipy.stats would cost half a second at every start
 
 from holdfast.core.stats import Array, Estimate
 
@@ -32,7 +32,7 @@ def upper_bound(costs: ArrayLike, level: float = 0.95) -> float:
         return math.inf
     if spread == 0.0:
         return float(x[0])
-    quantile = float(stats.t.ppf(_checked(level), n - 1)) / math.sqrt(n)
+    quantile = float(special.stdtrit(n - 1, _checked(level))) / math.sqrt(n)
     centred = (x - x.mean()) / spread
     skew = float((centred**3).mean())
     if abs(skew) < 1e-6:  # Hall's formula tends to Student's there
@@ -54,8 +54,10 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Estim
             f"{successes} of {trials} is no count: need 0 <= successes <= trials, 1 <= trials."
         )
     tail = (1.0 - _checked(level)) / 2.0
-    low = stats.beta.ppf(tail, successes, trials - successes + 1) if successes else 0.0
-    high = stats.beta.isf(tail, successes + 1, trials - successes) if successes < trials else 1.0
+    low = special.betaincinv(successes, trials - successes + 1, tail) if successes else 0.0
+    high = (
+        special.betainccinv(successes + 1, trials - successes, tail) if successes < trials else 1.0
+    )
     return Estimate(successes / trials, float(low), float(high))
 
 
