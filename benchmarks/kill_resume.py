@@ -61,7 +61,7 @@ def killed_run(command: list[str], out: Path, kills: int, seed: int) -> int:
             while done < kills and process.poll() is None and rows() <= before:
                 time.sleep(0.002)
             if done < kills and process.poll() is None:
-                time.sleep(rng.uniform(0.0, 0.6))
+                time.sleep(rng.uniform(0.0, 0.3))  # a few epochs
                 process.send_signal(signal.SIGKILL)
                 done += 1
                 progress.update(task, completed=done)
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--env", default="SafetyHopperVelocity-v1")
-    parser.add_argument("--epochs", type=int, default=250)
+    parser.add_argument("--epochs", type=int, default=500)
     options = parser.parse_args()
     place = Path(tempfile.mkdtemp())
     os.environ["HOLDFAST_CACHE"] = str(place / "cache")
