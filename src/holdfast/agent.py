@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +141,7 @@ class Agent:
         noise = None
         if not deterministic:
             noise = actor.draw(np.random.default_rng(seed), (len(flat),))
-        normalised = state.normaliser(flat) if self.run.normalise != "none" else flat
-        action = actor.act(normalised.astype(np.float32), noise)
+        action = actor.act(view(self.run, state)(flat), noise)
         action = to_env(spaces.action, action, self.run.clip_actions)
         return action[0] if single else action
 
@@ -153,8 +153,12 @@ class Agent:
         seed: int = 1_000_000,
         deterministic: bool = False,
         cost: Any = None,
+        watch: Callable[[int], None] | None = None,
     ) -> Evaluation:
-        """Fresh episodes on `env` (by default the one trained on), with a verdict on safety."""
+        """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
+
+        `watch` is told, now and then, how many have ended.
+        """
         state, spaces = self._trained()
         batch = open_env(self.run, env or self.run.env, cost)
         try:
@@ -167,6 +171,7 @@ class Agent:
                 seed=seed,
                 deterministic=deterministic,
                 clip_actions=self.run.clip_actions,
+                watch=watch,
             )
         finally:
             if batch is not env:

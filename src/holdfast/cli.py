@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         command = COMMANDS.get(args[0])
         if command is None:
-            raise ValueError(f"unknown command '{args[0]}'{commands.close(args[0], COMMANDS)}")
+            from holdfast.run import nearest
+
+            raise ValueError(f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}")
         command.call(args[1:])
     except KeyboardInterrupt:
         commands.fail("interrupted.", 130)

@@ -3,23 +3,14 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import tyro
 from rich.console import Console
 from rich.table import Table
-
-
-def close(word: str, known: Iterable[str]) -> str:
-    import difflib
-
-    known = list(known)
-    found = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean '{found[0]}'?" if found else f"; known are {', '.join(known)}."
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -31,9 +22,9 @@ def use_compilation_cache() -> None:
     """Compiled functions are kept between runs: the second start is quick."""
     import jax
 
-    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    folder = os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
-    jax.config.update("jax_compilation_cache_dir", folder)
+    from holdfast.bench.cell import compilation_cache
+
+    jax.config.update("jax_compilation_cache_dir", compilation_cache())
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
@@ -89,9 +80,10 @@ def train_command(args: list[str]) -> None:
     run, unknown = parse_run(names[0], names[1], rest, "holdfast train ALGO ENV")
     if unknown:
         from holdfast.options import options
+        from holdfast.run import nearest
 
         known = [o.flag for o in options(run)] + ["--limit", "--preset", "--out", "--wandb"]
-        raise ValueError(f"unknown option '{unknown[0]}'{close(unknown[0], known)}")
+        raise ValueError(f"unknown option '{unknown[0]}'{nearest(unknown[0], known)}")
     from holdfast.agent import open_env
     from holdfast.folder import create
 
@@ -195,26 +187,17 @@ def evaluate_command(
     """
     from rich.progress import Progress
 
-    from holdfast.agent import Agent, open_env, view
-    from holdfast.evaluate import evaluate
+    from holdfast.agent import Agent
 
     agent = Agent.load(run)
-    assert agent.state is not None and agent.spaces is not None
-    env = open_env(agent.run, agent.run.env)
     with Progress(console=Console(stderr=True), transient=True, disable=json) as progress:
         task = progress.add_task("episodes", total=episodes)
-        result = evaluate(
-            agent.actor(),
-            view(agent.run, agent.state),
-            env,
-            agent.spaces.limits,
+        result = agent.evaluate(
             episodes=episodes,
             seed=seed,
             deterministic=deterministic,
-            clip_actions=agent.run.clip_actions,
             watch=lambda n: progress.update(task, completed=n),
         )
-    env.close()
     if json:
         print(result.json())
     else:

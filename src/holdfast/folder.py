@@ -29,7 +29,6 @@ from holdfast.run import Run, from_json, to_json
 from holdfast.train import Epoch, State, TrainingError, first_state, resolve_limits, train
 
 PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
-EnvMaker = Callable[[Run], VecEnv]
 
 
 @dataclass(frozen=True)

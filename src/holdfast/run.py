@@ -9,9 +9,10 @@ mathematics, which setting switches it: `published` takes one side, `corrected` 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -259,7 +260,7 @@ def configure(run: Run, **settings: Any) -> Run:
         if key in own or key in where:
             run = _set(run, ["algorithm", *where[key].split(".")] if key in where else [key], value)
         else:
-            raise ValueError(f"unknown setting '{key}'{_suggest(key, own | set(where))}")
+            raise ValueError(f"unknown setting '{key}'{nearest(key, sorted(own | set(where)))}")
     return run
 
 
@@ -272,11 +273,11 @@ def registered_name(algorithm: Algorithm) -> str:
     return same_type[0] if same_type else type(algorithm).__name__.lower()
 
 
-def _suggest(word: str, known: set[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(word, sorted(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(sorted(known))}."
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: what it may have meant, or all that is known."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(names)}."
 
 
 def _paths(value: Any, prefix: str = "") -> list[str]:
@@ -322,7 +323,9 @@ def _build(kind: Any, data: Mapping[str, Any], where: str) -> Any:
     known = {f.name for f in dataclasses.fields(kind)}
     for key in data:
         if key not in known:
-            raise ValueError(f"run.json: unknown key '{key}' in {where}{_suggest(key, known)}")
+            raise ValueError(
+                f"run.json: unknown key '{key}' in {where}{nearest(key, sorted(known))}"
+            )
     return kind(**{k: _convert(v, hints[k], f"{where}.{k}") for k, v in data.items()})
 
 

@@ -27,7 +27,6 @@ from holdfast.core.actor import numpy_actor
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import Normaliser
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
-from holdfast.core.trust_region import Status
 from holdfast.core.types import Batch, Learner, Metrics
 from holdfast.envs.base import Floats, Snapshot, VecEnv
 from holdfast.rollout import NotFinite, Rollout, Watch, collect, episode_numbers, estimate
@@ -333,8 +332,3 @@ def _reject_broken(policy: Policy, epoch: int) -> None:
                 f"epoch {epoch}: a parameter of the policy is not finite; lower the radius or "
                 "check the scale of rewards and observations"
             )
-
-
-def status_sentence(metrics: Mapping[str, float | int]) -> str | None:
-    """What the step's status means, if the algorithm reports one."""
-    return Status(int(metrics["status"])).sentence if "status" in metrics else None

@@ -21,6 +21,12 @@ BUSY, ORPHANED = 75, 76
 """Exit codes: another process trains this cell; the runner is gone."""
 
 
+def compilation_cache() -> str:
+    """Where compiled functions are kept between runs."""
+    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    return os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
+
+
 def thread_limits(threads: int) -> dict[str, str]:
     """Environment variables that keep a process on `threads` cores; set before jax is imported.
 
@@ -31,12 +37,12 @@ def thread_limits(threads: int) -> dict[str, str]:
     limits = {name: str(threads) for name in names}
     eigen = "" if threads > 1 else "--xla_cpu_multi_thread_eigen=false"
     flags = f"{os.environ.get('XLA_FLAGS', '')} {eigen}".strip()
-    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    cache = os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
     return limits | {
         "XLA_FLAGS": flags,
         "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
-        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", cache),
+        "JAX_COMPILATION_CACHE_DIR": os.environ.get(
+            "JAX_COMPILATION_CACHE_DIR", compilation_cache()
+        ),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
     }
 

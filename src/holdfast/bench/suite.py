@@ -10,7 +10,6 @@ A cell is one run: a folder name and a `Run`. Everything is checked before anyth
 word that is not known is an error with the nearest one that is.
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.run import PRESETS, Run, from_json, make_run, to_json
+from holdfast.run import PRESETS, Run, from_json, make_run, nearest, to_json
 
 KEYS = ("description", "steps", "seeds", "tasks", "algorithms", "preset", "settings")
 ENTRY_KEYS = ("name", "settings", "sweep", "preset", "tasks")
@@ -81,7 +80,7 @@ def load_suite(name: str | Path) -> Suite:
         source = files("holdfast.bench") / "suites" / f"{name}.toml"
         if not source.is_file():
             folder = files("holdfast.bench") / "suites"
-            known = [f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")]
+            known = sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
             raise ValueError(
                 f"unknown suite '{name}'{nearest(str(name), known)} A file of your own must end in "
                 ".toml."
@@ -164,12 +163,6 @@ def with_options(suite: Suite, steps: int | None, seeds: Sequence[int] | None) -
     return replace(suite, seeds=parse_seeds(list(seeds))) if seeds else suite
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(names)}."
-
-
 def parse_seeds(value: Any) -> tuple[int, ...]:
     """A number of seeds (0, 1, ...) or the seeds themselves."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -219,7 +212,7 @@ def _matches(run: Run, wanted: tuple[str, str]) -> bool:
 def _known(data: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
     for key in data:
         if key not in keys:
-            raise ValueError(f"{where} has an unknown key '{key}'{nearest(key, keys)}")
+            raise ValueError(f"{where} has an unknown key '{key}'{nearest(key, sorted(keys))}")
 
 
 def _settings(value: Any, where: str) -> dict[str, Any]:
@@ -256,7 +249,7 @@ def _whole(value: Any, where: str, least: int = 1) -> int:
 
 def _preset(value: Any) -> str | None:
     if value is not None and value not in PRESETS:
-        raise ValueError(f"unknown preset {value!r}{nearest(str(value), PRESETS)}")
+        raise ValueError(f"unknown preset {value!r}{nearest(str(value), sorted(PRESETS))}")
     return value
 
 
