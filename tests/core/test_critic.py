@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 from jax.flatten_util import ravel_pytree
+from scipy import stats
 
-from holdfast.core.critic import CriticFit, minibatches, values
+from holdfast.core.critic import CriticFit, minibatches, orders, values
 from holdfast.core.policies import init_gaussian
 from holdfast.core.types import Learner, sampled_batch
 
@@ -98,6 +100,21 @@ def test_every_sample_is_used_once_in_a_pass():
     for p in range(3):
         rows = np.asarray(index[4 * p : 4 * p + 4])[np.asarray(used[4 * p : 4 * p + 4])]
         assert sorted(rows.tolist()) == list(range(50))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_orders_are_permutations(size):
+    found = np.asarray(orders(jax.random.key(1), 5, size))
+    np.testing.assert_array_equal(np.sort(found, axis=1), np.tile(np.arange(size), (5, 1)))
+
+
+def test_orders_are_uniform_and_independent():
+    """All 24 orders of four numbers, and all pairs of two passes, are equally frequent."""
+    draw = jax.vmap(lambda k: orders(k, 2, 4))
+    found = np.asarray(draw(jax.random.split(jax.random.key(2), 24_000))) @ [64, 16, 4, 1]
+    _, counts = np.unique(found[:, 0], return_counts=True)
+    assert len(counts) == 24 and stats.chisquare(counts).pvalue > 0.01
+    assert len(np.unique(found[:, 0] * 256 + found[:, 1])) == 24 * 24
 
 
 def test_critics_learn_the_targets_and_leave_the_policy_alone():

@@ -114,10 +114,22 @@ def minibatches(key: Array, size: int, minibatch: int, passes: int) -> tuple[Arr
     """
     per_pass = -(-size // minibatch)
     padding = per_pass * minibatch - size
-
-    def one(pass_key: Array) -> Array:
-        return jnp.pad(jax.random.permutation(pass_key, size), (0, padding))
-
-    index = jax.vmap(one)(jax.random.split(key, passes)).reshape(-1, minibatch)
+    index = jnp.pad(orders(key, passes, size), ((0, 0), (0, padding))).reshape(-1, minibatch)
     used = jnp.tile(jnp.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
     return index, used
+
+
+def orders(key: Array, passes: int, size: int) -> Array:
+    """[passes, size] independent random orders of the numbers below `size`.
+
+    A number and random bits above it, in one integer, sort ten times faster on a CPU than the
+    pairs of `jax.random.permutation`. As there, rounds repeat until equal bits do not matter.
+    """
+    low = max(1, (size - 1).bit_length())
+    place = jax.lax.broadcasted_iota(jnp.uint32, (passes, size), 1)
+    order = place
+    for round_key in jax.random.split(key, -(-3 * low // (32 - low))):
+        noise = jax.random.bits(round_key, (passes, size), jnp.uint32) << low
+        packed = jnp.sort(noise | place, axis=1)
+        order = jnp.take_along_axis(order, packed & ((1 << low) - 1), axis=1)
+    return order.astype(jnp.int32)

@@ -21,7 +21,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from holdfast.core.critic import CriticFit, Critics
+from holdfast.core.critic import CriticFit, Critics, orders
 from holdfast.core.policies import Layers, Policy
 from holdfast.core.types import Batch, Learner, Metrics, replace
 
@@ -247,7 +247,7 @@ def _shuffled(key: Array, samples: Rows, minibatch: int) -> Rows:
     """All samples in random order, as [M, minibatch, ...]; weights sum to one in each."""
     size = samples.weight.shape[0]
     count = -(-size // minibatch)
-    order = jax.random.permutation(key, size)
+    order = orders(key, 1, size)[0]
     index = jnp.pad(order, (0, count * minibatch - size)).reshape(count, minibatch)
     rows = jax.tree.map(lambda x: x[index], samples)
     real = (jnp.arange(count * minibatch) < size).reshape(count, minibatch)
