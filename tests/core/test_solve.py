@@ -72,6 +72,24 @@ def test_woodbury_ignores_weightless_rows(float64):
     np.testing.assert_array_equal(woodbury(solved[1:], solved[0], rows, jnp.zeros(2)), solved[0])
 
 
+@pytest.mark.parametrize("weight", [0.0, 1e-2, 1e2, 1e6])
+def test_cg_with_walls_is_exact_in_single_precision(weight):
+    """(A + M) x = v for M = 0.1 + w a aᵀ up to 1e8 times A: the wall costs no digit and no step."""
+    rng = np.random.default_rng(5)
+    matrix = np.diag(np.geomspace(1e-3, 1.0, 40))
+    v, a = rng.normal(size=40), 3 * rng.normal(size=40)
+    exact = np.linalg.solve(matrix + 0.1 * np.eye(40) + weight * np.outer(a, a), v)
+    single = lambda x: jnp.asarray(x, jnp.float32)
+    rows, w = single(a)[None], single([weight])
+    found = conjugate_gradients(
+        lambda p: single(matrix) @ p,
+        single(v),
+        steps=15,
+        inverse=lambda r: woodbury(rows / 0.1, r / 0.1, rows, w),
+    )
+    np.testing.assert_allclose(found, exact, atol=2e-4 * np.abs(exact).max())
+
+
 def test_dense_is_the_pseudo_inverse(float64):
     matrix = jnp.diag(jnp.array([2.0, 0.5, 0.0]))
     x = dense(lambda p: matrix @ p, jnp.array([1.0, 1.0, 1.0]), 1e-12)

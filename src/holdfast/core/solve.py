@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear systems with a matrix that is only known by its products.
 
-conjugate_gradients   (A + 0) x = v by products alone
+conjugate_gradients   A x = v by products alone, or (A + M) x = v if M is easily inverted
 woodbury              (A + Σ_i w_i a_i a_iᵀ) x = v from solutions of A only, exact for any w
 dense                 pseudo-inverse of the matrix formed column by column, for tiny problems
 """
@@ -17,25 +17,36 @@ Product = Callable[[Array], Array]
 
 
 def conjugate_gradients(
-    product: Product, v: Array, steps: int, tol: float = 1e-10, eps: float = 0.0
+    product: Product,
+    v: Array,
+    steps: int,
+    tol: float = 1e-10,
+    eps: float = 0.0,
+    inverse: Product | None = None,
 ) -> Array:
     """x with A x ≈ v after at most `steps` products, or once the residual's norm is below `tol`.
 
+    With `inverse`, which applies M⁻¹, x solves (A + M) x = v, preconditioned by M. M itself is
+    never applied, as M p follows from the residuals, so entries of any size in it do no harm.
     `eps` is added to both denominators; the published runs used 1e-6, which slows the last steps.
     """
+    easy: Product = inverse or (lambda r: r)
 
     def body(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        i, x, r, p, rr = state
-        z = product(p)
+        i, x, r, p, mp, rr = state
+        z = product(p) + (mp if inverse else 0.0)
         a = _ratio(rr, p @ z + eps)
         x, r = x + a * p, r - a * z
-        new = r @ r
-        return i + 1, x, r, r + _ratio(new, rr + eps) * p, new
+        near = easy(r)
+        new = r @ near
+        b = _ratio(new, rr + eps)
+        return i + 1, x, r, near + b * p, r + b * mp, new
 
     def unfinished(state: tuple[Array, ...]) -> Array:
-        return (state[0] < steps) & (jnp.sqrt(state[-1]) >= tol)
+        return (state[0] < steps) & (jnp.linalg.norm(state[2]) >= tol)
 
-    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(v), v, v, v @ v)
+    first = easy(v)
+    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(v), v, first, v, v @ first)
     return jax.lax.while_loop(unfinished, body, start)[1]
 
 
