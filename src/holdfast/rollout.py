@@ -24,6 +24,7 @@ from holdfast.core.critic import values
 from holdfast.core.estimate import Normaliser, gae, standardise
 from holdfast.core.policies import Layers
 from holdfast.envs.base import Floats, Step, VecEnv
+from holdfast.envs.native.epoch import moments
 from holdfast.envs.native.pilot import Pilot
 
 Normalise = Literal["running", "epoch", "none"]
@@ -160,8 +161,15 @@ def collect(
             watch((t + 1) * num_envs)
     _reject_not_finite(out)
     if seen is not None:
-        normaliser = normaliser.merge(seen.reshape(-1, size))
+        normaliser = after_epoch(normaliser, steps, *moments(seen))
     return out, obs, normaliser
+
+
+def after_epoch(normaliser: Normaliser, steps: int, mean: Floats, var: Floats) -> Normaliser:
+    """Statistics frozen for an epoch, merged with each environment's [N, O] in their order."""
+    for pair in zip(mean, var, strict=True):
+        normaliser = normaliser.combine(steps, *pair)
+    return normaliser
 
 
 def _reject_broken_obs(step: Step, t: int) -> None:
@@ -207,8 +215,8 @@ def _delegate(
     out = Rollout(**{name: getattr(epoch, name) for name in Rollout.__dataclass_fields__})
     _reject_not_finite(out)
     if not plain:
-        normaliser = normaliser.merge(epoch.raw.reshape(-1, epoch.raw.shape[-1]))
-    return out, epoch.raw[-1], normaliser
+        normaliser = after_epoch(normaliser, len(noise), epoch.mean, epoch.var)
+    return out, env.observation, normaliser
 
 
 def _reject_not_finite(rollout: Rollout) -> None:

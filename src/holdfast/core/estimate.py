@@ -61,12 +61,15 @@ class Normaliser:
         return cls(np.zeros(size), np.ones(size), 1e-4)
 
     def merge(self, obs: NDArray[Any]) -> Normaliser:
-        """The statistics after a further batch [n, O], by the parallel-variance formula."""
+        """The statistics after a further batch [n, O]."""
         obs = np.asarray(obs, np.float64)
         n = obs.shape[0]
         mean = obs.sum(0) / n
         centred = obs - mean
-        var = (centred * centred).sum(0) / n
+        return self.combine(n, mean, (centred * centred).sum(0) / n)
+
+    def combine(self, n: int, mean: NDArray[Any], var: NDArray[Any]) -> Normaliser:
+        """The statistics after n further observations, by the parallel-variance formula."""
         total = self.count + n
         shift = mean - self.mean
         spread = self.var * self.count + var * n + shift * shift * (self.count * n / total)

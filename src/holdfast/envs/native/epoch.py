@@ -21,10 +21,10 @@ PATIENCE = 64
 class Epoch:
     """T steps of N environments."""
 
-    obs: Float32
-    """[T, N, O] as the policy saw them."""
-    next_obs: Float32
-    """[T, N, O] true successors, seen likewise."""
+    seen: Float32
+    """[T + 1, N, O] observations as the policy saw them, the last before its next action."""
+    final: Float32
+    """[M, O] true successors at the ends of episodes, by environment, then time."""
     action: Float32
     """[T, N, A] as the policy gave them."""
     reward: NDArray[np.float64]
@@ -35,12 +35,33 @@ class Epoch:
     """[T, N]"""
     truncated: NDArray[np.bool_]
     """[T, N]"""
-    raw: NDArray[np.float64]
-    """[T, N, O] what was acted on next, as the environment gave it: for the running statistics."""
+    mean: NDArray[np.float64]
+    """[N, O] of what each environment gave to act on next."""
+    var: NDArray[np.float64]
+    """[N, O]"""
+
+    @property
+    def obs(self) -> Float32:
+        """[T, N, O]"""
+        return self.seen[:-1]
+
+    @property
+    def next_obs(self) -> Float32:
+        """[T, N, O] true successors."""
+        out = self.seen[1:].copy()
+        out.swapaxes(0, 1)[(self.terminated | self.truncated).T] = self.final
+        return out
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Field -> array."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def join(cls, parts: list[dict[str, NDArray[Any]]]) -> "Epoch":
+        """One epoch of shares of a batch, in the order of their environments."""
+        axis = {"final": 0, "mean": 0, "var": 0}
+        whole = lambda name: np.concatenate([part[name] for part in parts], axis.get(name, 1))
+        return cls(**{field.name: whole(field.name) for field in fields(cls)})
 
 
 class Batch(Protocol):
@@ -52,42 +73,37 @@ class Batch(Protocol):
     def step(self, action: NDArray[Any]) -> Step: ...
 
 
-def allocate(steps: int, num_envs: int, size: int, actions: int, constraints: int) -> Epoch:
-    """Room for an epoch."""
-    shape = (steps, num_envs)
-    return Epoch(
-        obs=np.empty((*shape, size), np.float32),
-        next_obs=np.empty((*shape, size), np.float32),
-        action=np.empty((*shape, actions), np.float32),
-        reward=np.empty(shape),
-        cost=np.empty((*shape, constraints)),
-        terminated=np.empty(shape, np.bool_),
-        truncated=np.empty(shape, np.bool_),
-        raw=np.empty((*shape, size)),
-    )
+def moments(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(mean, variance) [N, O] of each environment's own observations [T, N, O]."""
+    mean = raw.sum(0) / len(raw)
+    centred = raw - mean
+    return mean, (centred * centred).sum(0) / len(raw)
 
 
 def fly(
     env: Batch, obs: NDArray[np.float64], pilot: Pilot, noise: Float32, watch: Watch | None = None
 ) -> Epoch:
     """Act for noise.shape[0] steps from the current observations [N, O]."""
-    steps, num_envs, actions = noise.shape
-    out = allocate(steps, num_envs, obs.shape[1], actions, len(env.cost_names))
-    seen = pilot.view(obs)
-    for t in range(steps):
-        action = pilot.act(seen, noise[t])
-        step = env.step(pilot.steer(action))
-        out.obs[t], out.action[t], out.raw[t] = seen, action, step.obs
-        out.reward[t], out.cost[t] = step.reward, step.cost
-        out.terminated[t], out.truncated[t] = step.terminated, step.truncated
-        seen = out.next_obs[t] = pilot.view(step.obs)
+    shape, size = noise.shape[:2], obs.shape[1]
+    seen = np.empty((shape[0] + 1, shape[1], size), np.float32)
+    action, raw = np.empty(noise.shape, np.float32), np.empty((*shape, size))
+    reward, cost = np.empty(shape), np.empty((*shape, len(env.cost_names)))
+    terminated, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
+    finals: list[list[Float32]] = [[] for _ in range(shape[1])]
+    seen[0] = pilot.view(obs)
+    for t in range(shape[0]):
+        action[t] = pilot.act(seen[t], noise[t])
+        step = env.step(pilot.steer(action[t]))
+        raw[t], reward[t], cost[t] = step.obs, step.reward, step.cost
+        terminated[t], truncated[t] = step.terminated, step.truncated
+        seen[t + 1] = pilot.view(step.obs)
         if step.obs is not step.next_obs:
-            seen = seen.copy()
-            ended = step.terminated | step.truncated
-            out.next_obs[t, ended] = pilot.view(step.next_obs[ended])
+            for i in np.flatnonzero(step.terminated | step.truncated):
+                finals[i].append(pilot.view(step.next_obs[i]))
         if watch is not None and (t + 1) % PATIENCE == 0:
             watch(t + 1)
-    return out
+    final = np.array([row for rows in finals for row in rows], np.float32).reshape(-1, size)
+    return Epoch(seen, final, action, reward, cost, terminated, truncated, *moments(raw))
 
 
 def check_noise(env_id: str, noise: NDArray[Any], num_envs: int, actions: int) -> None:

@@ -162,8 +162,7 @@ class WorkerEnv:
         given: list[Arrays] = [policy | {"noise": noise[:, share]} for share in self._shares]
         answers = self._ask_all([{"do": "collect"}] * len(given), given, watch)
         self._obs = np.concatenate([answer.pop("last") for answer in answers])
-        names = list(answers[0])
-        return Epoch(**{name: np.concatenate([a[name] for a in answers], 1) for name in names})
+        return Epoch.join(answers)
 
     def snapshot(self) -> Snapshot:
         """Everything the future depends on, as named arrays."""
