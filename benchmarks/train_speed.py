@@ -8,8 +8,8 @@ workers act by themselves. For each task, in one run: the environments with rand
 engine alone (benchmarks/env_speed.py), then training; the split of an epoch comes from both:
 
     physics      the engine alone            estimate   advantages and targets
-    arithmetic   environments minus engine   policy     the trust-region step
-    acting       rollout minus environments  critics    the regression
+    arithmetic   environments minus engine   update     policy step and critics at once
+    acting       rollout minus environments  alone      each of these two by itself
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ import numpy as np
 
 from env_speed import PAPER, drifter, engine_rate, env_rate
 from holdfast import make_env, make_run
-from holdfast.train import train
+from holdfast.train import halves, train
 
 EPOCH = 20_000
 
 
-def critic_seconds(run, state) -> float:
-    """The critics' part of an update, on a batch of the task's own shape."""
+def half_seconds(run, state) -> list[float]:
+    """Policy step and critics, each by itself, on a batch of the task's own shape."""
     from holdfast.core.types import sampled_batch
 
-    size = state.obs.shape[1]
-    zero = jax.numpy.zeros((EPOCH, 1))
+    size, actions = state.obs.shape[1], state.learner.policy.action_dims
+    noise = lambda seed, *shape: jax.random.normal(jax.random.key(seed), shape)
     batch = sampled_batch(
-        jax.random.normal(jax.random.key(0), (EPOCH, size)),
-        zero,
-        zero[:, 0],
-        zero,
-        cost_return=zero[0],
-        cost_limit=zero[0] + 1,
-        target=jax.random.normal(jax.random.key(1), (EPOCH, 2)),
+        noise(0, EPOCH, size),
+        noise(1, EPOCH, actions),
+        noise(2, EPOCH),
+        noise(3, EPOCH, 1),
+        cost_return=noise(4, 1) * 0,
+        cost_limit=noise(4, 1) * 0 + 25,
+        target=noise(5, EPOCH, 2),
     )
-    fit = jax.jit(run.algorithm.critic.__call__)
-    times = []
-    for _ in range(4):
-        started = time.perf_counter()
-        jax.block_until_ready(fit(state.learner, batch, jax.random.key(2)))
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[1:])
+    medians = []
+    for half in halves(run.algorithm):
+        times = []
+        for _ in range(6):
+            started = time.perf_counter()
+            jax.block_until_ready(half(state.learner, batch, jax.random.key(2)))
+            times.append(time.perf_counter() - started)
+        medians.append(statistics.median(times[1:]))
+    return medians
 
 
 def measure(env_id: str, epochs: int, workers: int, seconds: float) -> None:
@@ -69,14 +71,15 @@ def measure(env_id: str, epochs: int, workers: int, seconds: float) -> None:
     env.close()
     median = lambda name: float(np.median([row[name] for row in rows[1:]]))
     rate, only = median("steps_per_second"), statistics.mean([alone, again])
-    critics = critic_seconds(run, state)
+    policy, critics = half_seconds(run, state)
     split = {
         "physics": EPOCH / engine,
         "arithmetic": EPOCH / only - EPOCH / engine,
         "acting": median("time_rollout") - EPOCH / only,
         "estimate": median("time_estimate"),
-        "policy": median("time_update") - critics,
-        "critics": critics,
+        "update": median("time_update"),
+        "policy alone": policy,
+        "critics alone": critics,
     }
     cells = " | ".join(f"{seconds:.2f}" for seconds in split.values())
     print(f"| {env_id} | {only:,.0f} | {rate:,.0f} | {rate / only:.2f} | {cells} |", flush=True)
@@ -93,8 +96,8 @@ def main() -> None:
         f"{options.workers} workers, load {os.getloadavg()[0]:.1f}; seconds of an epoch by part\n"
     )
     print("| task | env only, steps/s | training, steps/s | share | physics | arithmetic | acting "
-          "| estimate | policy | critics |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|---|---|")
+          "| estimate | update | policy alone | critics alone |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for env_id in options.tasks:
         measure(env_id, options.epochs, options.workers, options.seconds)
 

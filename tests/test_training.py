@@ -180,12 +180,14 @@ def test_results_do_not_depend_on_the_number_of_workers():
 
 def test_one_compilation_for_a_run(monkeypatch):
     run = small(epochs=3)
+    halves = loop.halves(run.algorithm)
+    monkeypatch.setattr(loop, "halves", lambda _: halves)
     estimate, update = loop.compiled(run)
-    monkeypatch.setattr(loop, "compiled", lambda run: (estimate, update))
+    monkeypatch.setattr(loop, "compiled", lambda _: (estimate, update))
     counts = []
     for _ in train(run, make_env(run.env, run.num_envs)):
-        counts.append((estimate._cache_size(), update._cache_size()))
-    assert counts == [(1, 1)] * 3
+        counts.append([part._cache_size() for part in (estimate, *halves)])
+    assert counts == [[1, 1, 1]] * 3
 
 
 def test_policies_follow_the_action_space():

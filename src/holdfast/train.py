@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from holdfast.algorithms import Algorithm
 from holdfast.core.actor import numpy_actor
+from holdfast.core.critic import CriticFit, Critics
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import Normaliser
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
@@ -164,9 +167,10 @@ def init_policy(
     )
 
 
-def compiled(
-    run: Run,
-) -> tuple[Callable[..., dict[str, Array]], Callable[..., tuple[Learner, Metrics]]]:
+Update = Callable[[Learner, Batch, Array], tuple[Learner, Metrics]]
+
+
+def compiled(run: Run) -> tuple[Callable[..., dict[str, Array]], Update]:
     """The two compiled functions of a run: estimate and update."""
 
     def estimate_(layers: Any, arrays: Mapping[str, Array], key: Array) -> dict[str, Array]:
@@ -180,7 +184,45 @@ def compiled(
             cost_value_noise=run.cost_value_noise,
         )
 
-    return jax.jit(estimate_), jax.jit(run.algorithm.update)
+    separate = isinstance(run.algorithm.critic, CriticFit)
+    update = side_by_side(run.algorithm) if separate else jax.jit(run.algorithm.update)
+    return jax.jit(estimate_), update
+
+
+def halves(algorithm: Algorithm) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """(policy half, critics half) of an update, each compiled from the whole of it.
+
+    Of each, the compiler drops what its outputs do not need: the critics' regression from the
+    first; from the second the policy step, or all but its gradient where that counts (D7).
+    """
+
+    def improve(learner: Learner, batch: Batch, key: Array) -> tuple[Policy, Any, Metrics]:
+        new, told = algorithm.update(learner, batch, key)
+        return new.policy, new.extra, {k: v for k, v in told.items() if k != "critic_loss"}
+
+    def fit(learner: Learner, batch: Batch, key: Array) -> tuple[Critics, Metrics]:
+        new, told = algorithm.update(learner, batch, key)
+        return new.critics, {"critic_loss": told["critic_loss"]}
+
+    return jax.jit(improve), jax.jit(fit)
+
+
+def side_by_side(algorithm: Algorithm) -> Update:
+    """The update of an algorithm whose critics do not depend on its policy step: both at once.
+
+    The regression is a chain of small products that keeps one core busy, the policy step is wide.
+    Each half is a function of its arguments alone, so their order cannot change a bit.
+    """
+    improve, fit = halves(algorithm)
+
+    def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        with ThreadPoolExecutor(1) as beside:
+            fitting = beside.submit(fit, learner, batch, key)
+            policy, extra, told = improve(learner, batch, key)
+            critics, fitted = fitting.result()
+        return Learner(policy, critics, extra), told | fitted
+
+    return update
 
 
 def started(run: Run, env: VecEnv, state: State, epoch: int) -> State:

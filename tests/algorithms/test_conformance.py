@@ -17,6 +17,7 @@ from holdfast.algorithms import ALGORITHMS
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
 from holdfast.core.types import Batch, Learner, replace, sampled_batch
 from holdfast.run import PRESETS, from_json, make_run, to_json
+from holdfast.train import side_by_side
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms"
 PAGE = {"c-trpo-no-hysteresis": "c-trpo", "c-trpo-noise": "c-trpo", "cpo-hysteresis": "cpo"}
@@ -151,6 +152,18 @@ class TestCompiled:
         back = checkpoint.unflatten(fresh, arrays, "learner")
         same_bits(back, after)
         same_bits(update(back, *steps[1][1:3]), steps[1][3:])
+
+
+@pytest.mark.parametrize(("name", "preset"), [("c-trpo", None), ("cpo", "published")])
+def test_policy_and_critics_at_once_are_the_update(name: str, preset: Any) -> None:
+    """With the published preset the critics wait for the policy's gradient norm (D7)."""
+    algorithm = make_run(name, preset).algorithm
+    learner = make_learner(algorithm, "gaussian", 1)
+    arguments = learner, make_batch("gaussian", 1, 1), jax.random.key(1)
+    whole, halved = jax.jit(algorithm.update)(*arguments), side_by_side(algorithm)(*arguments)
+    assert jax.tree.structure(whole) == jax.tree.structure(halved)
+    for x, y in zip(jax.tree.leaves(whole), jax.tree.leaves(halved), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("constraints", [1, 2, 3])
