@@ -6,9 +6,9 @@ import json
 import pytest
 
 from holdfast.algorithms import ALGORITHMS, CTRPO, find
+from holdfast.register import REGISTER
 from holdfast.run import (
     PRESETS,
-    REGISTER,
     from_json,
     make_run,
     preset_changes,

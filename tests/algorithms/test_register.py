@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.run import REGISTER, make_run
+from holdfast.register import REGISTER
+from holdfast.run import make_run
 
 ROWS = [
     # name, setting, published, corrected, default

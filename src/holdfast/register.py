@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deviation register as data, and the settings of our own preset.
+
+`REGISTER` says, for every known deviation of the published code from the mathematics, which setting
+switches it: the preset `published` takes one side, `corrected` the other.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A line of the register: a setting and its value on either side."""
+
+    code: str
+    setting: str
+    """A field of `Run`, or `algorithm.<field>[.<field>]`."""
+    published: object
+    corrected: object
+    needs: str = ""
+    """Only for algorithms with this field."""
+    unless: str = ""
+    """Not for algorithms with this field."""
+
+
+REGISTER: tuple[Deviation, ...] = (
+    Deviation("D1", "algorithm.region.kl_average", True, False),
+    Deviation("D2", "raw_final_obs", True, False),
+    Deviation("D3", "zero_first_estimate", True, False),
+    Deviation("D4", "cost_estimate", "window", "epoch"),
+    Deviation("D5", "standardise_cost", False, True, unless="cost_scale"),
+    Deviation("D6", "algorithm.critic.critic_l2_biases", True, True),
+    Deviation("D7", "algorithm.critic.critic_stale_norm", True, False, needs="region"),
+    Deviation("D8", "normalise", "running", "epoch"),
+    Deviation("D9", "clip_actions", False, True),
+    Deviation("D10", "algorithm.region.kl_order", "old-new", "new-old", needs="barrier"),
+    Deviation("D11", "algorithm.cost_scale", "discount", "episode", needs="barrier"),
+    Deviation("D13", "algorithm.region.solver", "sum", "woodbury"),
+    Deviation("D13", "algorithm.region.cg_eps", 1e-6, 0.0),
+    Deviation("D15", "algorithm.start_recovering", True, False),
+    Deviation("D17", "algorithm.barrier", "entropy", "reversed-entropy"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="dual"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="projection"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", needs="sharpness"),
+    Deviation("D19", "algorithm.dual", "flipped", "exact"),
+    Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="dual"),
+    Deviation("D20", "algorithm.region.quit_not_finite", True, False, needs="projection"),
+    Deviation("D21", "algorithm.sticky", "infeasible", "violated"),
+    Deviation("D22", "algorithm.reward_direction", "gradient", "natural"),
+    Deviation("D23", "algorithm.region.backtracks", 200, 15, needs="projection"),
+    Deviation("D23", "algorithm.reward_test", False, True),
+    Deviation("D24", "algorithm.flip_sign", True, False),
+    Deviation("D25", "algorithm.mask", "batch", "sample"),
+    Deviation("D26", "algorithm.rescale", True, False),
+    Deviation("D27", "algorithm.multiplier.multiplier_max", 0.2, 2.0, needs="decay"),
+    Deviation("D28", "algorithm.kappa", 10.0, 20.0),
+    Deviation("D29", "algorithm.multiplier.multiplier_rule", "adam", "sgd"),
+    Deviation("D29", "algorithm.multiplier.multiplier_lr", 0.035, 0.01),
+    Deviation("D30", "algorithm.multiplier.pid_smoothing", 0.95, 0.0),
+    Deviation("D30", "algorithm.multiplier.pid_delay", 10, 1),
+    Deviation("D30", "algorithm.multiplier.pid_init", 0.001, 0.0),
+)
+"""D12 is one number for centred advantages; D14 is a name of its own (c-trpo-no-hysteresis); D16 is
+the minibatch of 256 that only the published PointPush runs used; D31 (what the noise study
+perturbs), D32 (the toy's Gramian) and D33 (both regrets are logged) have no setting. D5 does not
+concern methods that compare predicted with measured cost: they need advantages in cost units."""
+
+HOLDFAST: tuple[tuple[str, object], ...] = (
+    ("cost_estimate", "epoch"),
+    ("algorithm.barrier", "log"),
+    ("algorithm.cost_scale", "episode"),
+    ("algorithm.margin_confidence", 1.0),
+)
+"""The preset of our own: lag-free estimate, log barrier, consistent units, a confidence margin.
+Only the estimate concerns methods without a barrier."""
