@@ -35,7 +35,7 @@ PROMISES = {
     "trpo-lag": (PRICE, 1.1, 0.95),
     "ppo-lag": (PRICE | QUICK, 1.1, 0.95),
     "cppo-pid": (GAINS | QUICK, 1.1, 0.95),
-    "focops": (PRICE | QUICK, 1.1, 0.95),
+    "focops": (PRICE | {"mask": "sample"}, 1.1, 0.95),
     "cup": (PRICE | QUICK, 1.1, 0.95),
 }
 ALWAYS = ("cpo", "ppo-lag", "p3o")
