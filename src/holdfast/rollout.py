@@ -261,22 +261,9 @@ def estimate(
         follows = jnp.concatenate([shift[0, 1:], shift[1, -1:]])
         next_value = next_value.at[..., 1:].add(jnp.where(done[..., None], shift[1], follows))
     signal = jnp.concatenate([rollout.reward[..., None], rollout.cost], -1).astype(value.dtype)
-    never = jnp.zeros_like(done)
-    advantage = jnp.stack(
-        [
-            gae(
-                signal[..., i],
-                value[..., i],
-                next_value[..., i],
-                never,
-                done,
-                gamma=gamma[min(i, 1)],
-                lam=lam[min(i, 1)],
-            )
-            for i in range(signal.shape[-1])
-        ],
-        -1,
-    )
+    each = lambda pair: jnp.asarray([pair[0]] + [pair[1]] * (signal.shape[-1] - 1), value.dtype)
+    never, end = jnp.zeros_like(done)[..., None], done[..., None]
+    advantage = gae(signal, value, next_value, never, end, gamma=each(gamma), lam=each(lam))
     flat = advantage.reshape(-1, signal.shape[-1])
     adv_c = flat[:, 1:] - flat[:, 1:].mean(0)
     if standardise_cost:

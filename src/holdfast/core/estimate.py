@@ -23,10 +23,12 @@ def gae(
     terminated: Array,
     done: Array,
     *,
-    gamma: float,
-    lam: float,
+    gamma: float | Array,
+    lam: float | Array,
 ) -> Array:
     """Advantages A_t = Σ_k (γλ)^k δ_{t+k} within an episode, all arrays [T, N].
+
+    Several signals at once stand on a last axis, with a γ and λ for each.
 
     δ_t = f_t + γ v(s') − v(s) with s' the true successor, worth 0 after a terminal state. The sum
     stops where `done` (terminated or truncated) and at the end of the rollout.
