@@ -76,8 +76,9 @@ class Batch(Protocol):
 def moments(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(mean, variance) [N, O] of each environment's own observations [T, N, O]."""
     mean = raw.sum(0) / len(raw)
-    centred = raw - mean
-    return mean, (centred * centred).sum(0) / len(raw)
+    squares = raw - mean
+    squares *= squares  # in place: these arrays are large
+    return mean, squares.sum(0) / len(raw)
 
 
 def fly(
