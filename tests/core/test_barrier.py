@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import lambertw
 
@@ -53,6 +53,7 @@ def test_the_wrong_sign_would_be_negative():
 
 @pytest.mark.parametrize("kind", ["entropy", "log"])
 @given(slack=st.floats(1e-3, 1e3), share=st.floats(-5, 0.999))
+@example(slack=1.0, share=0.40625)
 @settings(max_examples=200, deadline=None)
 def test_equals_the_definition(kind, slack, share):
     phi, slope = GENERATORS[kind]
