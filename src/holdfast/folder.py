@@ -155,7 +155,9 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-EPISODE_ARRAYS = ("running", "window", "smooth", "raw", "error")
+REGRETS = ("cost_regret_raw", "cost_regret")
+"""The headline, then the smoothed one that compares with published logs."""
+EPISODE_ARRAYS = ("running", "window", "smooth", "raw", "smooth_error", "raw_error")
 
 
 def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) -> State:
@@ -249,7 +251,7 @@ def drive(
     # From the record, not from memory: a kill may have come between the last checkpoint and here.
     row = sinks.read_rows(folder.path / "progress.csv")[-1]
     counts = {name: int(row[name]) for name in ("epoch", "env_steps")}
-    values = {name: float(row[name]) for name in ("ep_return", "ep_cost", "cost_regret")}
+    values = {name: float(row[name]) for name in ("ep_return", "ep_cost", *REGRETS)}
     checkpoint.write_json(folder.path / "done.json", counts | values)
 
 

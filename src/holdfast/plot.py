@@ -25,14 +25,17 @@ def plot_run(folder: Folder, target: Path) -> Path:
     limits = folder.spaces.limits
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    left.plot(steps, column("ep_return"), color=BLUE)
+    left.plot(steps, column("ep_return_raw"), color=BLUE)
+    left.plot(steps, column("ep_return"), color=GREY, lw=1)
     left.set_title("Return of an episode")
     colours = [BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f"]
     for i, (name, limit) in enumerate(limits.items()):
-        key = "ep_cost" if len(limits) == 1 else f"ep_cost/{name}"
+        end = "" if len(limits) == 1 else f"/{name}"
         colour = colours[i % len(colours)]
-        cost = column(key)
+        cost = column(f"ep_cost_raw{end}")  # what the regret sums
         middle.plot(steps, cost, color=colour, label=name)
+        if len(limits) == 1:
+            middle.plot(steps, column("ep_cost"), color=GREY, lw=1)
         middle.axhline(limit, color=RED if len(limits) == 1 else colour, ls="--", lw=1.2)
         middle.annotate(
             f"limit {limit:g}",
@@ -52,8 +55,8 @@ def plot_run(folder: Folder, target: Path) -> Path:
     middle.set_title("Cost of an episode, with its limit")
     if len(limits) > 1:
         middle.legend(frameon=False, fontsize=8)
-    right.plot(steps, column("cost_regret"), color=BLUE, label="smoothed (paper)")
-    right.plot(steps, column("cost_regret_raw"), color=GREY, lw=1, label="raw")
+    right.plot(steps, column("cost_regret_raw"), color=BLUE, label="of each epoch")
+    right.plot(steps, column("cost_regret"), color=GREY, lw=1, label="smoothed, as published")
     right.set_ylim(bottom=0)
     right.legend(frameon=False, fontsize=8)
     right.set_title("Cost regret: Σ (cost − limit)₊")

@@ -180,7 +180,7 @@ class Bar:
         costs = " ".join(f"{n} {v:.1f}/{b:g}" for n, v, b in self.costs())
         return (
             f"{env_steps:>11,} steps  return {self.row['ep_return']:.1f}  {costs}  "
-            f"regret {self.row['cost_regret']:.0f}  {self.mode()}  "
+            f"regret {self.row['cost_regret_raw']:.0f}  {self.mode()}  "
             f"{self.row['steps_per_second']:,.0f} steps/s  {clock(self.left(env_steps))} left"
         )
 
@@ -211,7 +211,7 @@ class Bar:
             for name, cost, limit in self.costs():
                 style = "bold red" if cost > limit else "bold green"
                 text.append(f"   {name} ").append(f"{cost:.1f}", style).append(f" / {limit:g}")
-            text.append(f"   regret {self.row['cost_regret']:.0f}   ")
+            text.append(f"   regret {self.row['cost_regret_raw']:.0f}   ")
             mode = self.mode()
             text.append(mode, "yellow" if mode == "recovering" else "green")
             text.append(f"   {self.row['steps_per_second']:,.0f} steps/s", "dim")

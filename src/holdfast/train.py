@@ -290,7 +290,7 @@ def _batch(
     explained = [float(x) for x in np.asarray(parts.pop("explained"))]
     size = rollout.reward.size
     number = lambda x: jnp.asarray(x, jnp.float32)
-    cost, error = cost_estimate(run, state.episodes)
+    cost, error, length = cost_estimate(run, state.episodes)
     first = index == 1 and run.zero_first_estimate
     batch = Batch(
         obs=jnp.asarray(rollout.obs.reshape(size, -1)),
@@ -301,7 +301,7 @@ def _batch(
         cost_error=number(error),
         cost_limit=number(limits),
         horizon=number(1 / (1 - run.cost_gamma)),
-        length=number(state.episodes.smooth[1]),
+        length=number(length),
         progress=number((index - 1) / run.epochs),
         **parts,
     )
@@ -314,11 +314,14 @@ def cost_columns(run: Run, episodes: Episodes) -> slice:
     return slice(2, 2 + k) if run.cost_criterion == "undiscounted" else slice(2 + k, None)
 
 
-def cost_estimate(run: Run, episodes: Episodes) -> tuple[Floats, Floats]:
-    """([K] Ĵ_c, [K] its standard error) as the run's settings define them."""
+def cost_estimate(run: Run, episodes: Episodes) -> tuple[Floats, Floats, float]:
+    """([K] Ĵ_c, [K] its standard error, mean episode length), all of the estimate in use."""
     columns = cost_columns(run, episodes)
-    known = episodes.smooth if run.cost_estimate == "window" else episodes.raw
-    return known[columns], episodes.error[columns]
+    if run.cost_estimate == "window":
+        known, error = episodes.smooth, episodes.smooth_error
+    else:
+        known, error = episodes.raw, episodes.raw_error
+    return known[columns], error[columns], float(known[1])
 
 
 def excess(run: Run, episodes: Episodes, limits: Floats) -> Floats:
@@ -351,6 +354,8 @@ def report(
         for i, name in enumerate(env.cost_names):
             row[f"ep_cost/{name}"] = float(smooth[columns][i])
             row[f"cost_regret/{name}"] = float(state.regret[0, i])
+            row[f"ep_cost_raw/{name}"] = float(raw[columns][i])
+            row[f"cost_regret_raw/{name}"] = float(state.regret[1, i])
     for name in ("kl", "divergence", "recovering"):
         row[name] = 0
     row |= {name: int(v) if isinstance(v, bool | int) else v for name, v in told.items()}

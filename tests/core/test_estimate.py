@@ -91,8 +91,24 @@ def test_window_estimate_by_hand():
     assert episodes.ended == 3
     assert episodes.smooth[2] == pytest.approx(np.mean(records))
     assert episodes.raw[2] == pytest.approx(costs.mean())
-    assert episodes.error[2] == pytest.approx(costs.std(ddof=1) / np.sqrt(3))
+    assert episodes.raw_error[2] == pytest.approx(costs.std(ddof=1) / np.sqrt(3))
     assert episodes.raw[3] == pytest.approx((3 + 5 + (1 + 0.5 * 2)) / 3)  # discounted
+
+
+def test_each_estimate_has_its_own_standard_error():
+    """20 episodes an epoch: the window's error is 0.6 of the epoch's, as its weights say."""
+    rng, done = np.random.default_rng(0), np.ones((20, 1), np.bool_)
+    episodes, smooth, errors = Episodes.create(1, 1), [], []
+    for epoch in range(2_000):
+        cost = rng.normal(10.0, 4.0, (20, 1, 1))
+        episodes = episodes.advance(cost[..., 0], cost, done, gamma=0.9)
+        if epoch >= 4:
+            smooth.append(episodes.smooth[2])
+            errors.append((episodes.smooth_error[2], episodes.raw_error[2]))
+    own, other = np.mean(errors, axis=0)
+    assert own == pytest.approx(np.std(smooth), rel=0.04)
+    assert other == pytest.approx(4.0 / np.sqrt(20), rel=0.02)
+    assert other > 1.6 * own, "the epoch's error does not serve for the window"
 
 
 def test_published_weights_of_the_window():

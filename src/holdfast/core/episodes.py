@@ -35,7 +35,9 @@ class Episodes:
     """[2 + 2K] the last epoch's smoothed values; NaN before any episode has ended."""
     raw: Floats
     """[2 + 2K] the last mean over one epoch's episodes; NaN before any has ended."""
-    error: Floats
+    smooth_error: Floats
+    """[2 + 2K] standard error of `smooth`: that of its weighted mean; 0 before two episodes."""
+    raw_error: Floats
     """[2 + 2K] standard error of `raw`, the last that two or more episodes gave; 0 before."""
     ended: int
     """Episodes that ended in the last epoch."""
@@ -43,9 +45,9 @@ class Episodes:
     @classmethod
     def create(cls, num_envs: int, constraints: int) -> Episodes:
         width = 2 + 2 * constraints
-        unknown = np.full(width, np.nan)
+        unknown, none = np.full(width, np.nan), np.zeros(width)
         return cls(
-            np.zeros((num_envs, width)), np.zeros((0, width)), unknown, unknown, np.zeros(width), 0
+            np.zeros((num_envs, width)), np.zeros((0, width)), unknown, unknown, none, none, 0
         )
 
     @property
@@ -68,9 +70,20 @@ class Episodes:
         ends = np.arange(len(self.window), len(known)) + 1
         starts = np.maximum(ends - WINDOW, 0)
         records = (total[ends] - total[starts]) / (ends - starts)[:, None]
-        n = len(finished)
-        error = finished.std(0, ddof=1) / np.sqrt(n) if n > 1 else self.error
-        return Episodes(running, known[-WINDOW:], records.mean(0), finished.mean(0), error, n)
+        n, smooth_error, raw_error = len(finished), self.smooth_error, self.raw_error
+        if len(known) > 1:
+            smooth_error = known.std(0, ddof=1) * np.linalg.norm(_weights(starts, ends))
+        if n > 1:
+            raw_error = finished.std(0, ddof=1) / np.sqrt(n)
+        return Episodes(
+            running,
+            known[-WINDOW:],
+            records.mean(0),
+            finished.mean(0),
+            smooth_error,
+            raw_error,
+            n,
+        )
 
     def _finished(
         self, reward: NDArray[Any], cost: NDArray[Any], done: NDArray[np.bool_], gamma: float
@@ -100,3 +113,12 @@ class Episodes:
         return np.concatenate(
             [[reward.sum(), len(reward)], cost.sum(0), discount @ cost], dtype=np.float64
         )
+
+
+def _weights(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:
+    """What each episode counts in the mean of the records, the means of [start, end)."""
+    share = 1.0 / ((ends - starts) * len(ends))
+    change = np.zeros(ends[-1] + 1)
+    np.add.at(change, starts, share)
+    np.subtract.at(change, ends, share)
+    return change.cumsum()[:-1]
