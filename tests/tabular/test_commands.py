@@ -17,10 +17,11 @@ from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.figures import figures, paths, policy_square
 from holdfast.tabular.files import write_cmdp
 from holdfast.tabular.flow import Geometry
+from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate
 from holdfast.tabular.playground import page
-from holdfast.tabular.trust import update
+from holdfast.tabular.trust import Method, update
 
 
 def test_solve_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,12 +87,17 @@ def test_figure_trajectories() -> None:
     assert 1.0 < parity.reward_return[-1] < 1.11
 
 
-def test_cpo_zigzags_and_the_log_barrier_does_not() -> None:
-    cpo = paths.run("cpo", Geometry())[:, 3]
-    smooth = paths.run("ctrpo", Geometry(0.1, "log"))[:, 3]
-    assert cpo.max() > 0.2 + 1e-3 and smooth.max() < 0.2
-    assert np.sum(np.diff(np.sign(np.diff(cpo[40:]))) != 0) > 20
-    assert np.abs(np.diff(smooth[60:])).max() < 1e-3
+def test_the_three_paths_of_the_figure() -> None:
+    """CPO slides along the limit to the optimum; the entropy barrier's recoveries are the teeth."""
+    best = optimum(toy()).reward_return
+    cpo, entropy, log = (paths.run(method, geometry) for _, method, geometry, _ in paths.RUNS)
+    over = cpo[:, 3] > 0.2 + 1e-9
+    assert over.sum() == 2 and cpo[:, 3].max() < 0.2 + 1e-4
+    assert cpo[-1, 2] == pytest.approx(best, abs=1e-7)
+    assert log[-1, 2] == pytest.approx(best, abs=1e-3)
+    assert log[:, 3].max() < 0.2 and np.all(np.diff(log[60:, 3]) > 0.0)
+    teeth = np.diff(entropy[:, 3]) < -0.02
+    assert teeth.sum() == 6 and np.all(entropy[:-1][teeth, 3] >= 0.2 - 1e-9)
 
 
 CHROMIUM = next(
@@ -131,15 +137,37 @@ def test_playground_computes_what_the_library_computes(tmp_path: Path) -> None:
     html = dom(tmp_path / "page.html", "x=0.6&y=0.4&beta=1&barrier=entropy&radius=0.05&limit=0.2")
     assert cell(html, "reward") == [0.676] and cell(html, "cost") == [0.19148, 0.2]
     assert cell(html, "best") == pytest.approx([1.10319, 1.0, 0.9271], abs=1e-4)
-    for name in ("trpo", "cpo", "ctrpo"):
-        row = re.search(rf'id="row-{name}">.*?</tr>', html, re.DOTALL)
-        assert row
-        point = [float(x) for x in re.findall(r"\d+\.\d{4}", row.group(0))[:2]]
-        exact = update(toy(), two_action_policy(0.6, 0.4), 0.05, name)  # type: ignore[arg-type]
-        assert point == pytest.approx(exact.policy[:, 0].tolist(), abs=2e-3)
     end = [float(x) for x in re.findall(r'data-flow="([\d.]+),([\d.]+)"', html)[0]]
     limit = mirror_path(toy(), two_action_policy(0.6, 0.4), [60.0]).policy[0, :, 0]
     assert end == pytest.approx(limit.tolist(), abs=5e-3)
+
+
+@browser
+@pytest.mark.parametrize(
+    ("first", "settings", "recovering"),
+    [
+        ((0.6, 0.4), "barrier=entropy&radius=0.05", ()),
+        ((0.3, 0.1), "barrier=log&radius=0.01", ()),
+        ((0.6, 0.46), "barrier=entropy&radius=0.05", ("ctrpo",)),
+        ((0.1, 0.9), "barrier=entropy&radius=0.05", ("cpo", "ctrpo")),
+    ],
+)
+def test_playground_updates_are_the_librarys(
+    tmp_path: Path, first: tuple[float, float], settings: str, recovering: tuple[str, ...]
+) -> None:
+    """TRPO, CPO and C-TRPO, in the safe set, within reach of it, and out of reach."""
+    (tmp_path / "page.html").write_text(page(), encoding="utf-8")
+    html = dom(tmp_path / "page.html", f"x={first[0]}&y={first[1]}&beta=1&limit=0.2&{settings}")
+    chosen = dict(pair.split("=") for pair in settings.split("&"))
+    methods: tuple[Method, ...] = ("trpo", "cpo", "ctrpo")
+    for name in methods:
+        row = re.search(rf'id="row-{name}">.*?</tr>', html, re.DOTALL)
+        assert row
+        point = [float(x) for x in re.findall(r"\d+\.\d{4}", row.group(0))[:2]]
+        geometry = Geometry(1.0, chosen["barrier"])
+        exact = update(toy(), two_action_policy(*first), float(chosen["radius"]), name, geometry)
+        assert exact.recovering == (name in recovering)
+        assert point == pytest.approx(exact.policy[:, 0].tolist(), abs=6e-5)
 
 
 @browser

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact trust-region updates against exhaustive search and the published bounds (C12-C14, C21)."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from holdfast.core.barrier import BARRIERS as CORE_BARRIERS
 from holdfast.tabular.barrier import BARRIERS, psi, psi_reversed
-from holdfast.tabular.cmdp import toy, two_action_policy
+from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.instances import random_cmdp, uniform_policy
-from holdfast.tabular.occupancy import evaluate, mean_kl
+from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl
 from holdfast.tabular.square import Square
-from holdfast.tabular.trust import divergence, update
+from holdfast.tabular.trust import Method, divergence, update
 
 OLD = two_action_policy(0.6, 0.4)
 RADIUS = 0.05
@@ -152,13 +156,85 @@ def test_updates_on_random_cmdps(rng: np.random.Generator) -> None:
                 assert np.sum(weight * old.adv_r) <= best.gain + 1e-9
 
 
+def rival_cpo(cmdp: FiniteCMDP, old: Evaluation, radius: float) -> Any:
+    """CPO's programme by a general solver in the probabilities themselves."""
+    shape, visits = old.policy.shape, old.occupancy.sum(axis=1)[:, None]
+    gain, spent = (visits * old.adv_r).reshape(-1), (visits * old.adv_c).reshape(len(old.slack), -1)
+    near = lambda p: radius - mean_kl(p.reshape(shape), old.policy, visits[:, 0])
+    near_slope = lambda p: -(visits * (np.log(p.reshape(shape) / old.policy) + 1.0)).reshape(-1)
+    rows = np.kron(np.eye(shape[0]), np.ones(shape[1]))
+    solve: Any = minimize
+    return solve(
+        lambda p: -gain @ p,
+        old.policy.reshape(-1),
+        jac=lambda p: -gain,
+        bounds=[(1e-9, 1.0)] * old.policy.size,
+        constraints=[
+            {"type": "ineq", "fun": near, "jac": near_slope},
+            {"type": "ineq", "fun": lambda p: old.slack - spent @ p, "jac": lambda p: -spent},
+            {"type": "eq", "fun": lambda p: rows @ p - 1.0, "jac": lambda p: rows},
+        ],
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-13},
+    )
+
+
+def test_cpo_solves_its_programme_in_every_case(rng: np.random.Generator) -> None:
+    """Limits kept, exceeded but within reach, out of reach; also two limits on one cost."""
+    cases: list[str] = []
+    for trial in range(24):
+        drawn = random_cmdp(rng, 3, 3, 1 + trial % 3)
+        if trial % 3 and trial < 12:
+            twin = drawn.cost[0] * (1.0 + 1e-9 * (trial % 2))
+            drawn = replace(drawn, cost=np.concatenate([twin[None], drawn.cost[:-1]]))
+        policy = rng.dirichlet(np.full(3, 3.0), size=3)
+        limit = evaluate(drawn, policy).cost_return
+        cmdp = drawn.with_limit(*(limit + rng.uniform(-0.03, 0.03, size=len(limit))))
+        old, step = evaluate(cmdp, policy), update(cmdp, policy, 0.02, "cpo")
+        other = rival_cpo(cmdp, old, 0.02)
+        assert step.kl <= 0.02 + 1e-9
+        if step.recovering:
+            assert not other.success and np.any(step.spent > old.slack)
+        else:
+            assert step.gain == pytest.approx(-other.fun, abs=1e-6)
+            assert np.all(step.spent <= old.slack + 1e-9)
+        violated = bool(np.any(old.slack <= 0.0))
+        cases.append("recovery" if step.recovering else "reach" if violated else "safe")
+    assert min(cases.count(case) for case in ("recovery", "reach", "safe")) >= 3
+
+
+@pytest.mark.parametrize("method", ["cpo", "ctrpo"])
+def test_the_unit_of_a_cost_changes_no_update(method: Method, rng: np.random.Generator) -> None:
+    """Also in a recovery from two violated limits; the entropy barrier's β has the cost's unit."""
+    for slack in (-0.2, -0.01, 0.01):
+        drawn = random_cmdp(rng, 4, 3, 2)
+        policy = rng.dirichlet(np.full(3, 3.0), size=4)
+        margin = slack * np.array([1.0, 0.6])
+        cmdp = drawn.with_limit(*(evaluate(drawn, policy).cost_return + margin))
+        scale = np.array([0.01, 1.0])
+        scaled = replace(
+            cmdp, cost=cmdp.cost * scale[:, None, None], cost_limit=cmdp.cost_limit * scale
+        )
+        one = update(cmdp, policy, 0.02, method, Geometry((1.0, 1.0)))
+        other = update(scaled, policy, 0.02, method, Geometry((100.0, 1.0)))
+        assert one.recovering == other.recovering == (slack < (0.0 if method == "ctrpo" else -0.1))
+        np.testing.assert_allclose(one.policy, other.policy, atol=1e-9)
+
+
 def test_violated_limits_are_repaired() -> None:
     unsafe = two_action_policy(0.1, 0.9)
     old = evaluate(toy(), unsafe)
     assert old.slack[0] < 0.0
     for method in ("cpo", "ctrpo"):
         repaired = update(toy(), unsafe, 0.05, method)
+        assert repaired.recovering
         assert repaired.spent[0] < 0.0 and repaired.kl == pytest.approx(0.05, abs=1e-9)
         assert evaluate(toy(), repaired.policy).cost_return[0] < old.cost_return[0]
+    # Within reach of safety CPO spends what is left on reward; C-TRPO first leaves the unsafe side.
+    close = two_action_policy(0.6, 0.46)
+    cpo, ctrpo = (update(toy(), close, 0.05, method) for method in ("cpo", "ctrpo"))
+    assert evaluate(toy(), close).slack[0] < 0.0 and ctrpo.recovering and not cpo.recovering
+    assert cpo.spent[0] == pytest.approx(evaluate(toy(), close).slack[0], abs=1e-9)
+    assert cpo.gain > 0.0 > ctrpo.gain
     with pytest.raises(ValueError, match="radius"):
         update(toy(), OLD, 0.0)

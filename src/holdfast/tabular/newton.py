@@ -2,7 +2,8 @@
 """Newton's method for the small, smooth, convex duals of this package.
 
 They have one variable for each constraint, may be +inf outside their domain and nearly linear where
-a policy is nearly deterministic; capped steps and backtracking take care of both.
+a policy is nearly deterministic; capped steps and backtracking take care of both. Prices of hard
+limits are not negative: variables that would leave the bound on the wrong side are held there.
 """
 
 from collections.abc import Callable
@@ -28,19 +29,23 @@ class Point(Generic[T]):
 
 
 def minimise(
-    function: Callable[[Floats], Point[T]], start: Floats, tolerance: float = 1e-13
+    function: Callable[[Floats], Point[T]],
+    start: Floats,
+    tolerance: float = 1e-13,
+    lowest: float = -np.inf,
 ) -> tuple[Floats, Point[T]]:
-    """The minimiser and the function there; stops when the gradient, or the step, is rounding."""
+    """The minimiser over x ≥ lowest and the function there; stops when the rest is rounding."""
     x, here = start, function(start)
     for _ in range(300):
-        if np.max(np.abs(here.gradient), initial=0.0) <= tolerance:
+        held = (x <= lowest + 1e-9) & (here.gradient > 0.0)
+        gradient = np.where(held, 0.0, here.gradient)
+        if np.max(np.abs(gradient), initial=0.0) <= tolerance and np.all(x[held] == lowest):
             break
-        step = np.asarray(np.linalg.lstsq(here.hessian, -here.gradient, rcond=1e-15)[0], np.float64)
         reach = max(1.0, float(np.max(np.abs(x))))
-        if not np.all(np.isfinite(step)):
-            step = -here.gradient / np.max(np.abs(here.gradient))
-        step = step * min(1.0, reach / max(float(np.max(np.abs(step))), 1e-300))
-        moved = _backtrack(function, x, step, here)
+        downhill = -gradient * (reach / max(float(np.max(np.abs(gradient))), 1e-300))
+        moved = None
+        for step in (_newton_step(here.hessian, gradient, reach, downhill), downhill):
+            moved = moved or _backtrack(function, x, np.where(held, lowest - x, step), here, lowest)
         if moved is None:
             break
         stalled = np.max(np.abs(moved[0] - x)) <= 1e-14 * reach
@@ -50,15 +55,35 @@ def minimise(
     return x, here
 
 
+def _newton_step(hessian: Floats, gradient: Floats, reach: float, downhill: Floats) -> Floats:
+    """−H⁻¹ g where g is not held at 0, no longer than `reach`.
+
+    Where H sees nothing of g (two limits on one cost, a deterministic policy) the function is
+    linear there, and the step is `downhill`, as far as allowed.
+    """
+    free = gradient != 0.0
+    metric = np.where(np.outer(free, free), hessian, 0.0)
+    step = np.asarray(np.linalg.lstsq(metric, -gradient, rcond=1e-15)[0], np.float64)
+    if not np.all(np.isfinite(step)):
+        return downhill
+    unseen = gradient + metric @ step
+    lost = float(np.max(np.abs(unseen)))
+    if lost > 1e-6 * float(np.max(np.abs(gradient))):
+        return -unseen * (reach / lost)
+    return step * min(1.0, reach / max(float(np.max(np.abs(step))), 1e-300))
+
+
 def _backtrack(
-    function: Callable[[Floats], Point[T]], x: Floats, step: Floats, here: Point[T]
+    function: Callable[[Floats], Point[T]], x: Floats, step: Floats, here: Point[T], lowest: float
 ) -> tuple[Floats, Point[T]] | None:
     """Halve the step until the function decreases enough, rounding of its value allowed for."""
-    slope = float(here.gradient @ step)
     rounding = 1e-14 * max(1.0, abs(here.height))
-    for halvings in range(60):
-        scale = 0.5**halvings
-        tried = function(x + scale * step)
-        if tried.height <= here.height + 1e-4 * scale * slope + rounding:
-            return x + scale * step, tried
+    for halvings in range(30):
+        moved = np.maximum(x + 0.5**halvings * step, lowest)
+        slope = float(here.gradient @ (moved - x))
+        if slope >= 0.0:  # the bound has bent the step away from downhill
+            continue
+        tried = function(moved)
+        if tried.height <= here.height + 1e-4 * slope + rounding:
+            return moved, tried
     return None

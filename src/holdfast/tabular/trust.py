@@ -3,12 +3,16 @@
 
     maximise 𝔸_r(π)  subject to  D(π ‖ π_k) ≤ δ
     TRPO    D = E_{d_k} KL(π ‖ π_k)
-    CPO     the same, and 𝔸_c(π) ≤ slack
+    CPO     the same, and 𝔸_c(π) ≤ slack, which is negative where a limit is violated
     C-TRPO  D = E_{d_k} KL(π ‖ π_k) + Σ_i β_i Ψ_i(𝔸_{c_i}(π))
 The surrogates are linear in π and every D is convex, so the solution is
 π ∝ π_k exp(μ A_r − κ·A_c): for a given reward weight μ the cost weights κ [K] minimise a smooth
-convex dual, and D grows with μ, which leaves one root to find. Where a limit is violated there is
-no safe region, and the update reduces the violated costs inside the KL ball instead.
+convex dual, and D grows with μ, which leaves one root to find.
+
+Recovery reduces the violated costs inside the KL ball and ignores the reward: C-TRPO does so
+wherever a limit is violated, since the barrier is defined on the safe side only; CPO only if no
+policy of the ball is predicted safe (case 0). From a violated limit within reach it takes the best
+of the policies predicted safe (case 1).
 """
 
 from dataclasses import dataclass
@@ -27,7 +31,9 @@ from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl, policy_adv
 Method = Literal["trpo", "cpo", "ctrpo"]
 _root: Any = brentq
 MAX_TILT = 60.0
-"""Largest μ·max|A|: beyond it an update would make actions impossible for ever."""
+"""Largest |log π/π_k|: beyond it an update would make actions impossible for ever."""
+MAX_WEIGHT = 1e4
+"""Largest μ·max|A|: beyond it μ A_r − κ·A_c loses its digits where cost and reward go together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +50,8 @@ class Update:
     """E_{d_k} KL(π ‖ π_k)."""
     divergence: float
     """What the region bounds; equals the radius unless the optimum lies inside."""
+    recovering: bool
+    """Whether the reward was ignored, to reduce violated costs."""
 
 
 def divergence(
@@ -79,15 +87,27 @@ def update(
     if not radius > 0.0:
         raise ValueError(f"radius={radius} must be positive; 0.01 is the usual choice.")
     old = evaluate(cmdp, policy)
-    limited = np.isfinite(cmdp.cost_limit) if method != "trpo" else np.zeros(len(old.slack), bool)
+    limited = np.isfinite(cmdp.cost_limit) & (method != "trpo")
     violated = limited & (old.slack <= 0.0)
     beta = geometry.weights(cmdp) if method == "ctrpo" else np.zeros(len(old.slack))
-    kept = limited & ~violated & ((beta > 0.0) if method == "ctrpo" else True)
-    objective = -old.adv_c[violated].sum(axis=0) if np.any(violated) else old.adv_r
-    inner = _Inner(old, objective, np.flatnonzero(kept), beta[kept], geometry)
-    if float(np.max(np.abs(objective))) < 1e-14:
-        return inner.report(old.policy)
-    return inner.report(_widest(inner, radius))
+    counted = beta > 0.0 if method == "ctrpo" else limited
+    inner = _Inner(old, old.adv_r, np.flatnonzero(counted), beta[counted], geometry)
+    recovering = bool(np.any(violated)) and (method == "ctrpo" or not inner.reaches_safety(radius))
+    if recovering:
+        kept = counted & ~violated
+        relief = -np.einsum("k,ksa->sa", _blame(cmdp, old), old.adv_c)
+        inner = _Inner(old, relief, np.flatnonzero(kept), beta[kept], geometry)
+    still = float(np.max(np.abs(inner.objective))) < 1e-14
+    return inner.report(old.policy if still else _widest(inner, radius), recovering)
+
+
+def _blame(cmdp: FiniteCMDP, old: Evaluation) -> Floats:
+    """[K] weights of the costs in a recovery: relative excess, for costs in units of the limit."""
+    weight = np.zeros(len(old.slack))
+    for i in np.flatnonzero(old.slack <= 0.0):
+        unit = abs(cmdp.cost_limit[i]) or float(np.abs(cmdp.cost[i]).max())
+        weight[i] = max(-old.slack[i] / unit, 1e-6) / unit
+    return weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,36 +159,21 @@ class _Inner:
         start = np.zeros(len(self.kept))
         if len(start) == 0:
             return self.tilted(mu, start)
-        if not self.hard:
-            return minimise(lambda kappa: self.dual(mu, kappa), start)[1].primal
-        return self.within_limits(mu)
+        lowest = 0.0 if self.hard else -np.inf
+        return minimise(lambda kappa: self.dual(mu, kappa), start, lowest=lowest)[1].primal
 
-    def within_limits(self, mu: float) -> Floats:
-        """Hard limits by an active set: price what is violated, free what would be subsidised."""
-        active = np.zeros(len(self.kept), bool)
-        kappa = np.zeros(len(self.kept))
-        for _ in range(4 * len(self.kept) + 1):
-            point = self.dual(mu, kappa)
-            violated = (point.gradient < -1e-12) & ~active
-            subsidised = active & (kappa < 0.0)
-            if not np.any(violated | subsidised):
-                break
-            active = (active | violated) & ~subsidised
-            kappa = self.priced(mu, active)
-        return self.tilted(mu, kappa)
+    def reaches_safety(self, radius: float) -> bool:
+        """Whether some policy of the KL ball meets all hard limits: the nearest that does."""
+        nearest = self.solve(0.0)
+        adv = self.old.adv_c[self.kept]
+        excess = policy_advantage(self.old, adv, nearest) - self.old.slack[self.kept]
+        met = np.all(excess <= 1e-10 * np.abs(adv).max(axis=(1, 2)))
+        return bool(met) and self.distance(nearest) < radius
 
-    def priced(self, mu: float, active: np.ndarray) -> Floats:
-        """κ [K] with the active limits met with equality and the others free of charge."""
-        spread_out = lambda some: np.where(active, np.bincount(which, some, len(active)), 0.0)
-        which = np.flatnonzero(active)
-
-        def restricted(some: Floats) -> Point[Floats]:
-            full = self.dual(mu, spread_out(some))
-            return Point(
-                full.height, full.gradient[which], full.hessian[np.ix_(which, which)], full.primal
-            )
-
-        return spread_out(minimise(restricted, np.zeros(len(which)))[0])
+    def steepness(self, policy: Floats) -> float:
+        """max |log π/π_k|."""
+        seen = (policy > 0.0) & (self.old.policy > 0.0)
+        return float(np.max(np.abs(np.log(policy[seen] / self.old.policy[seen]))))
 
     def distance(self, policy: Floats) -> float:
         kl = mean_kl(policy, self.old.policy, self.old.occupancy.sum(axis=1))
@@ -181,25 +186,29 @@ class _Inner:
         price = psi(barrier_named(self.geometry.barrier), slack, spent)
         return kl + float(np.sum(self.beta * price))
 
-    def report(self, policy: Floats) -> Update:
+    def report(self, policy: Floats, recovering: bool) -> Update:
         return Update(
             policy=policy,
             gain=float(policy_advantage(self.old, self.old.adv_r, policy)),
             spent=policy_advantage(self.old, self.old.adv_c, policy),
             kl=mean_kl(policy, self.old.policy, self.old.occupancy.sum(axis=1)),
             divergence=self.distance(policy),
+            recovering=recovering,
         )
 
 
 def _widest(inner: _Inner, radius: float) -> Floats:
     """Raise μ until the region is used up, or until the policy is as good as deterministic."""
-    excess = lambda log_mu: inner.distance(inner.solve(float(np.exp(log_mu)))) - radius
-    ceiling = np.log(MAX_TILT / float(np.max(np.abs(inner.objective))))
-    low = high = min(0.0, ceiling - 1.0)
+    at = lambda log_mu: inner.solve(float(np.exp(log_mu)))
+    excess = lambda log_mu: inner.distance(at(log_mu)) - radius
+    largest = float(np.max(np.abs(inner.objective)))
+    low = high = min(0.0, np.log(MAX_TILT / largest) - 1.0)
     while excess(low) >= 0.0:
         low, high = low - 3.0, low
-    while low == high or excess(high) < 0.0:
-        if high >= ceiling:
-            return inner.solve(float(np.exp(low)))
-        low, high = high, min(high + 1.0, ceiling)
-    return inner.solve(float(np.exp(_root(excess, low, high, xtol=1e-12))))
+    policy = at(high)
+    while low == high or inner.distance(policy) < radius:
+        if inner.steepness(policy) > MAX_TILT or high > np.log(MAX_WEIGHT / largest):
+            return at(low)
+        low, high = high, high + 1.0
+        policy = at(high)
+    return at(_root(excess, low, high, xtol=1e-12))

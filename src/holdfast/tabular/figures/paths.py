@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 5: exact CPO and C-TRPO runs with the same radius: zig-zag against smooth approach.
+"""Figure 5: exact CPO and C-TRPO runs with the same radius: how each meets the limit.
 
-The surrogates are first-order, so near the corner CPO overshoots the limit, repairs and overshoots
-again. C-TRPO slows down instead; with the entropy barrier only until the slack is below 2δ/β, where
-it too touches the limit now and then, with the log barrier at any slack.
+CPO uses the limit up in a few updates and slides along it to the optimum; the surrogate errs little
+and what it errs the next update repairs. C-TRPO keeps a distance. The entropy barrier gives it up
+below the slack 2δ/β; an update that ends on the limit is followed by a recovery, a whole step down
+the cost. The log barrier keeps its distance at any slack.
 """
 
 from typing import Any
@@ -48,8 +49,8 @@ def draw() -> Drawing:
         right.plot(data[:, 3], "-o", color=colour, ms=2.6, label=name)
         rows += [(name, step, *map(float, line)) for step, line in enumerate(data)]
     right.axhline(0.2, color=INK, lw=1.2)
-    right.text(STEPS, 0.2008, r"$b$", va="bottom", ha="right")
-    right.set(xlabel="update", ylabel=r"$V_c$", ylim=(0.135, 0.213))
+    right.text(STEPS, 0.2005, r"$b$", va="bottom", ha="right")
+    right.set(xlabel="update", ylabel=r"$V_c$", ylim=(0.135, 0.204))
     right.spines[["top", "right"]].set_visible(False)
     right.legend(loc="lower right")
     names = ("method", "update", "pi_a1_s1", "pi_a1_s2", "reward_return", "cost_return")
