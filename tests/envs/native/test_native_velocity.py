@@ -40,11 +40,12 @@ def skip_if_integrated_differently(task: str) -> None:
         pytest.skip("MuJoCo 4 integrates free joints differently")
 
 
-def replay(golden: dict[str, Any], prefix: str) -> tuple[VelocityBatch, Any]:
+def replay(golden: dict[str, Any], prefix: str, gravity: float = 1.0) -> tuple[VelocityBatch, Any]:
     """One step from every recorded state, all rows as one batch."""
     task = golden["meta"]["task"]
     rows = {key[2:]: value for key, value in golden.items() if key.startswith(prefix)}
     batch = VelocityBatch(VELOCITY_TASKS[task], len(rows["qpos"]))
+    batch.model.opt.gravity[2] *= gravity
     for i, data in enumerate(batch.datas):
         data.qpos[:], data.qvel[:] = rows["qpos"][i], rows["qvel"][i]
         data.qacc_warmstart[:], data.time = rows["qacc_warmstart"][i], rows["time"][i]
@@ -80,6 +81,15 @@ def test_single_steps_equal_the_original(task: str, seed: int) -> None:
         for i in range(0, len(qpos), 17):
             for key, value in batch.info(i).items():
                 assert value == pytest.approx(rows[f"info_{key}"][i], abs=max(1e-5, reward)), key
+
+
+@pytest.mark.parametrize("task", PAPER)
+def test_the_recordings_tell_a_slightly_different_world(task: str) -> None:
+    """Control: gravity off by a hundredth is far outside the tolerance."""
+    skip_if_integrated_differently(task)
+    batch, (rows, _) = replay(native_golden.load(task, 23), "t_", gravity=1.01)
+    qpos = np.array([data.qpos for data in batch.datas])
+    assert np.abs(qpos - rows["next_qpos"]).max() > 10 * tolerance(task)[0]
 
 
 @pytest.mark.parametrize("task", PAPER)
