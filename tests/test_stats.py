@@ -13,8 +13,6 @@ from scipy.stats import trim_mean
 
 from holdfast.core import stats
 
-REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
-
 
 def test_iqm_cuts_a_quarter_at_each_end():
     assert stats.iqm([9.0, 1.0, 2.0, 3.0, -50.0]) == pytest.approx(2.0)
@@ -141,15 +139,16 @@ def test_group_by_safety_asks_the_upper_end():
 
 # --- the published tables ---------------------------------------------------------------------
 
+Finals = dict[tuple[str, str, str], np.ndarray]
+
 
 @pytest.fixture(scope="module")
-def finals() -> dict[tuple[str, str, str], np.ndarray]:
+def finals(published: Path) -> Finals:
     """Final (return, cost, regret) of each seed: (experiment, algorithm, task) -> [seeds, 3]."""
-    if not (REFERENCE / "paper_runs.parquet").exists():
-        pytest.skip("the published runs (shared/reference) are not beside this checkout")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow reads the published runs")
+    from pyarrow import parquet
+
     keys = ["experiment", "algorithm", "task", "env_steps", "ep_return", "ep_cost"]
-    table = parquet.read_table(REFERENCE / "paper_runs.parquet", columns=keys)
+    table = parquet.read_table(published / "paper_runs.parquet", columns=keys)
     column = {name: table[name].to_numpy() for name in keys}
     assert np.all(column["env_steps"].reshape(-1, 500)[:, -1] == 10_000_000)
     costs = column["ep_cost"].reshape(-1, 500)
@@ -162,13 +161,13 @@ def finals() -> dict[tuple[str, str, str], np.ndarray]:
     return {run: np.array(rows) for run, rows in found.items()}
 
 
-def read(name: str) -> list[dict[str, str]]:
-    with open(REFERENCE / name, newline="") as file:
+def read(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_the_papers_240_cells_and_intervals(finals: dict[tuple[str, str, str], np.ndarray]):
-    rows = read("paper_table.csv")
+def test_the_papers_240_cells_and_intervals(published: Path, finals: Finals):
+    rows = read(published / "paper_table.csv")
     assert len(rows) == 240
     column = {"reward": 0, "cost": 1, "cost_regret": 2, "regret": 2}
     for row in rows:
@@ -183,9 +182,9 @@ def test_the_papers_240_cells_and_intervals(finals: dict[tuple[str, str, str], n
         assert offsets == (float(row["ci_low_offset"]), float(row["ci_high_offset"])), cell
 
 
-def test_the_papers_aggregates(finals: dict[tuple[str, str, str], np.ndarray]):
-    tasks = [row["task"] for row in read("paper_normalisers.csv")]
-    rows = read("paper_iqm.csv")
+def test_the_papers_aggregates(published: Path, finals: Finals):
+    tasks = [row["task"] for row in read(published / "paper_normalisers.csv")]
+    rows = read(published / "paper_iqm.csv")
     assert len(rows) > 30
     for row in rows:
         centred = row["normalisation"] == "ep_cost/25 - 1"

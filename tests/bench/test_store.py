@@ -12,7 +12,6 @@ import pytest
 from holdfast.bench.progress import read_progress
 from holdfast.bench.store import load
 
-REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
 HEADER = "epoch,env_steps,ep_return,ep_cost,ep_length,cost_regret,kl"
 
 
@@ -177,7 +176,7 @@ def test_missing_paths_and_missing_pyarrow(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_parquet_table_in_any_order(tmp_path: Path):
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
     from pyarrow import parquet
 
     rows = [
@@ -208,12 +207,8 @@ def test_a_parquet_table_in_any_order(tmp_path: Path):
     assert runs[0].config == {"beta": 1.0} and runs[2].config == {}
 
 
-def test_the_published_runs_load_whole():
-    file = REFERENCE / "paper_runs.parquet"
-    if not file.exists():
-        pytest.skip("the published runs (shared/reference) are not beside this checkout")
-    pytest.importorskip("pyarrow", reason="pyarrow reads the published runs")
-    runs, skipped = load([file])
+def test_the_published_runs_load_whole(published: Path):
+    runs, skipped = load([published / "paper_runs.parquet"])
     assert len(runs) == 580 and skipped == () and all(run.done for run in runs)
     assert sum(run.columns["epoch"].size for run in runs) == 290_000
     labels = {run.label for run in runs}

@@ -18,8 +18,6 @@ from holdfast.report.payload import differing, payload, short
 from holdfast.report.summary import Summary, summarise
 from holdfast.report.tables import latex, latex_final
 
-REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
-
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
@@ -171,12 +169,9 @@ def test_names_are_safe_in_latex_and_json(summary: Summary):
     )
 
 
-def test_the_papers_marks():
-    if not (REFERENCE / "paper_runs.parquet").exists():
-        pytest.skip("the published runs (shared/reference) are not beside this checkout")
-    pytest.importorskip("pyarrow", reason="pyarrow reads the published runs")
-    runs, _ = load([REFERENCE / "paper_runs.parquet"])
-    with open(REFERENCE / "paper_table.csv", newline="") as file:
+def test_the_papers_marks(published: Path):
+    runs, _ = load([published / "paper_runs.parquet"])
+    with open(published / "paper_table.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     table = {row["source_algorithm"] for row in rows}
     found = summarise([run for run in runs if run.label in table], resamples=100)
