@@ -6,7 +6,7 @@ process, on another machine with shared storage, or was begun by an earlier comm
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from holdfast.bench.progress import tail
 from holdfast.bench.suite import Cell
+from holdfast.run import Run
 from holdfast.sinks import clock
 
 REFRESH, LINE = 0.5, 10.0
@@ -28,7 +29,7 @@ class Board:
     def __init__(self, cells: Sequence[Cell], out: Path, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.total = {cell.name: cell.run.epochs * cell.run.epoch_steps for cell in cells}
-        self.limits = {cell.name: cell.run.cost_limit for cell in cells}
+        self.runs = {cell.name: cell.run for cell in cells}
         self.out = out
         self.rows: dict[str, dict[str, float]] = {}
         self.begun, self.shown = time.monotonic(), 0.0
@@ -92,13 +93,24 @@ class Board:
         row = self.rows.get(name, {})
         if "ep_return" not in row:
             return "starting"
-        cost, limit = row.get("ep_cost", 0.0), self.limits[name]
-        safe = "green" if cost <= limit else "red"
-        text = f"{cost:.1f}/{limit:g}"
-        cost_text = f"[{safe}]{text}[/]" if self.live else text
+        shown = []
+        for label, cost, limit in costs(row, self.runs[name]):
+            text = f"{cost:.1f}/{limit:g}"
+            colour = "green" if cost <= limit else "red"
+            shown.append(f"{label} [{colour}]{text}[/]" if self.live else f"{label} {text}")
         speed = row.get("steps_per_second", 0.0)
-        return f"return {row['ep_return']:.1f}  cost {cost_text}  {speed:,.0f} steps/s"
+        return f"return {row['ep_return']:.1f}  {'  '.join(shown)}  {speed:,.0f} steps/s"
 
     def close(self) -> None:
         if self.live is not None:
             self.live.stop()
+
+
+def costs(row: Mapping[str, float], run: Run) -> list[tuple[str, float, float]]:
+    """(name, cost, limit) of each constraint, as the row names them."""
+    several = [name for name in row if name.startswith("ep_cost/")]
+    if several:
+        names = [name.removeprefix("ep_cost/") for name in several]
+        return [(n, row[f"ep_cost/{n}"], run.limits.get(n, run.cost_limit)) for n in names]
+    ((name, limit),) = run.limits.items() or [("cost", run.cost_limit)]
+    return [(name, row.get("ep_cost", 0.0), limit)]

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The board judges each constraint by its own limit, never their sum by one."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from holdfast.bench.board import Board
+from holdfast.bench.suite import Cell
+from holdfast.run import make_run
+
+TWO = "env_steps,ep_return,ep_cost,ep_cost/heat,ep_cost/noise,steps_per_second\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "header", "row", "shown"),
+    [
+        # the sum is 14, above each limit, and both limits are held
+        ({"limits": {"heat": 9.0, "noise": 9.75}}, TWO, "200,1,14,8,6,50",
+         {"heat 8.0/9": "32", "noise 6.0/9.75": "32"}),
+        # one is broken though the sum is below the other's limit
+        ({"limits": {"heat": 3.0, "noise": 20.0}}, TWO, "200,1,14,8,6,50",
+         {"heat 8.0/3": "31", "noise 6.0/20": "32"}),
+        ({"cost_limit": 7.0}, TWO, "200,1,14,8,6,50", {"heat 8.0/7": "31", "noise 6.0/7": "32"}),
+        ({"cost_limit": 7.0}, "env_steps,ep_return,ep_cost,steps_per_second\n", "200,1,6,50",
+         {"cost 6.0/7": "32"}),
+        ({"limits": {"heat": 5.0}}, "env_steps,ep_return,ep_cost,steps_per_second\n",
+         "200,1,6,50", {"heat 6.0/5": "31"}),
+    ],
+)  # fmt: skip
+def test_each_cost_stands_beside_its_own_limit(
+    settings: dict[str, Any], header: str, row: str, shown: dict[str, str], tmp_path: Path
+):
+    cell = Cell("cell", make_run("c-trpo", env="probe/Machines-v0", **settings))
+    (tmp_path / "cell").mkdir()
+    (tmp_path / "cell" / "progress.csv").write_text(f"{header}{row}\n")
+    board = Board([cell], tmp_path, Console(file=io.StringIO()))
+    costs = "  ".join(shown)
+    assert board.describe("cell") == f"return 1.0  {costs}  50 steps/s"
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
+    live = Board([cell], tmp_path, screen)
+    live.close()
+    screen.print(live.describe("cell"), highlight=False)
+    for text, colour in shown.items():
+        name, numbers = text.split()
+        assert f"{name} \x1b[{colour}m{numbers}\x1b[0m" in screen.file.getvalue()
