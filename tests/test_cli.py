@@ -61,8 +61,37 @@ def test_tensorboard_has_environment_steps_on_its_axis(tmp_path):
     assert points[0].value == pytest.approx(float(rows[0]["ep_return"]), rel=1e-6)
 
 
+def test_wandb_runs_never_share_an_id(tmp_path, monkeypatch):
+    """Equal folder names are two runs; a resumed folder goes on under its own id."""
+    told = []
+
+    class Recorder:
+        def init(self, **given):
+            told.append(given)
+            return self
+
+        def log(self, metrics, step):
+            told[-1].setdefault("steps", []).append(step)
+
+        def finish(self):
+            told[-1]["finished"] = True
+
+    monkeypatch.setitem(sys.modules, "wandb", Recorder())
+    for parent in ("a", "b"):
+        out = str(tmp_path / parent / "run")
+        cli.main(
+            ["train", "trpo", "probe/Speed-v0", *QUICK, "--quiet", "--out", out, "--wandb", "safe"]
+        )
+    cli.main(["resume", out, "--steps", "600", "--quiet", "--wandb", "safe"])
+    first, second, resumed = told
+    assert first["id"] != second["id"] == resumed["id"] and resumed["resume"] == "allow"
+    assert [run["name"] for run in told] == ["run"] * 3 and resumed["project"] == "safe"
+    assert (second["steps"], resumed["steps"]) == ([200, 400], [600])
+    assert all(run["finished"] for run in told) and first["config"]["epoch_steps"] == 200
+
+
+@pytest.mark.extras
 def test_wandb_offline(tmp_path, monkeypatch):
-    pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     code = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
@@ -164,13 +193,13 @@ def test_existing_output_folder_and_finished_run(tmp_path, capsys):
 
 
 def test_interrupt_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    import holdfast.folder as folder
+    from holdfast import drive as module
 
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(folder, "drive", interrupted)
+    monkeypatch.setattr(module, "drive", interrupted)
     out = str(tmp_path / "run")
     told = fails(capsys, "train", "trpo", "probe/Speed-v0", *QUICK, "--out", out, code=130)
     assert f"holdfast resume {out}" in told.replace("\n", "")

@@ -19,8 +19,9 @@ import holdfast.train as loop
 from holdfast import Agent, make_env, make_run
 from holdfast.checkpoint import CheckpointError
 from holdfast.core.policies import Categorical, Gaussian
+from holdfast.drive import drive
 from holdfast.envs.base import Step
-from holdfast.folder import create, drive, load_state, open_folder, state_arrays
+from holdfast.folder import create, load_state, open_folder, state_arrays
 from holdfast.sinks import CSV, read_rows
 from holdfast.train import CLOCK_COLUMNS, TrainingError, first_state, train
 
@@ -123,7 +124,8 @@ import jax, sys
 jax.config.update("jax_disable_most_optimizations", True)  # as in the tests: the same bits
 from pathlib import Path
 from holdfast.agent import open_env
-from holdfast.folder import drive, load_state, open_folder
+from holdfast.drive import drive
+from holdfast.folder import load_state, open_folder
 folder = open_folder(Path(sys.argv[1]))
 state, _ = load_state(folder)
 for _ in drive(folder, open_env(folder.run, folder.run.env), state=state):
@@ -439,7 +441,7 @@ def test_learning_in_two_pieces_is_learning_in_one(tmp_path):
     first.save(tmp_path / "half")
     twice = Agent.load(tmp_path / "half").learn("probe/Speed-v0", 400, progress=False)
     same(state_arrays(once.state), state_arrays(twice.state))
-    assert [row["epoch"] for row in twice.metrics] == [3, 4]
+    assert [row["epoch"] for row in twice.metrics] == [1, 2, 3, 4]
     with pytest.raises(ValueError, match="other spaces"):
         twice.learn("probe/Shortcut-v0", 200, progress=False)
 

@@ -12,19 +12,11 @@ import numpy as np
 from holdfast import checkpoint, sinks
 from holdfast.algorithms import Algorithm
 from holdfast.core.actor import Actor, numpy_actor
+from holdfast.drive import drive, store
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import make_env
 from holdfast.evaluate import Evaluation, evaluate
-from holdfast.folder import (
-    Folder,
-    Spaces,
-    create,
-    drive,
-    load_state,
-    open_folder,
-    state_arrays,
-    write_config,
-)
+from holdfast.folder import Folder, Spaces, create, load_state, open_folder
 from holdfast.rollout import to_env
 from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.train import State, train
@@ -51,7 +43,7 @@ class Agent:
         self.spaces: Spaces | None = None
         self.state: State | None = None
         self.metrics: list[dict[str, float | int]] = []
-        """One row for each epoch of the last `learn`."""
+        """One row for each epoch so far."""
 
     def learn(
         self,
@@ -78,9 +70,10 @@ class Agent:
             total = self.run.epochs * self.run.epoch_steps
             bar = sinks.Bar(total, spaces.limits, title(self.run), begin) if progress else None
             shown = [bar] if bar else []
-            self.metrics = []
             if out is not None:
                 folder = create(Path(out), self.run, batch)
+                if self.state is not None:
+                    store(folder, self.state, self.metrics)
                 watch = bar.advance if bar else None
                 epochs = drive(folder, batch, shown, self.state, watch)
             else:
@@ -182,12 +175,12 @@ class Agent:
         return numpy_actor(self._trained()[0].learner.policy)
 
     def save(self, path: str | Path) -> None:
-        """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand."""
+        """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand.
+
+        An earlier save of the same run may be there; later epochs or another run are refused.
+        """
         state, spaces = self._trained()
-        folder = Folder(Path(path), self.run, spaces)
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_config(folder)
-        checkpoint.save(folder.path, state.epoch, state_arrays(state), keep=self.run.keep)
+        store(Folder(Path(path), self.run, spaces), state, self.metrics)
 
     @classmethod
     def load(cls, path: str | Path) -> Agent:
@@ -200,6 +193,8 @@ class Agent:
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
+        rows = map(sinks.numbers, sinks.read_rows(folder.path / "progress.csv"))
+        agent.metrics = [row for row in rows if row["epoch"] <= state.epoch]
         return agent
 
     def _trained(self) -> tuple[State, Spaces]:

@@ -5,6 +5,7 @@
     RUN/progress.csv                     one row for each epoch
     RUN/checkpoint/epoch-000012/         state.safetensors + state.json (epoch, digest)
     RUN/done.json                        written last
+    RUN/.lock                            held by the process that trains here
 
 A checkpoint is written beside its place and renamed into it, so a kill at any instant leaves the
 old ones whole. A digest tells a damaged one, and the one before it is used instead.
@@ -16,8 +17,10 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +37,38 @@ Tree = TypeVar("Tree")
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be written or read, with the reason and the remedy."""
+
+
+class Busy(CheckpointError):
+    """Another process writes there."""
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(file: Path) -> Generator[bool]:
+    """Hold a lock that ends with this process, however it dies; False if another one holds it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as handle:
+        try:
+            _take(handle.fileno())
+            mine = True
+        except (BlockingIOError, PermissionError):
+            mine = False
+        except OSError:  # a file system without locks: one process at a time is up to the user
+            mine = True
+        yield mine
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from holdfast import commands
+from holdfast import commands, interrupt
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
 
@@ -42,9 +42,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             from holdfast.run import nearest
 
             raise ValueError(f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}")
-        command.call(args[1:])
-    except KeyboardInterrupt:
-        commands.fail("interrupted.", 130)
+        with interrupt.terminable():
+            command.call(args[1:])
+    except KeyboardInterrupt as stop:
+        what, code = interrupt.describe(stop)
+        commands.fail(f"{what}.", code)
     except (ValueError, RuntimeError, OSError) as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise

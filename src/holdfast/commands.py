@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import tyro
 from rich.console import Console
 from rich.table import Table
+
+from holdfast import interrupt
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -106,7 +109,7 @@ def follow(
     """Train in a folder with the chosen displays; say where everything is."""
     from holdfast import sinks
     from holdfast.agent import title
-    from holdfast.folder import drive
+    from holdfast.drive import drive
     from holdfast.run import to_json
 
     run = folder.run
@@ -121,11 +124,12 @@ def follow(
         bar = sinks.Bar(run.epochs * run.epoch_steps, folder.spaces.limits, title(run), done)
         extra.append(bar)
     try:
-        for _ in drive(folder, env, extra, state, bar.advance if bar else None):
-            pass
-    except KeyboardInterrupt:
-        fail(f"interrupted; `holdfast resume {folder.path}` continues.", 130)
+        with resumable(folder.path):
+            for _ in drive(folder, env, extra, state, bar.advance if bar else None):
+                pass
     finally:
+        if bar is not None:
+            bar.close()
         env.close()
     if not quiet:
         console = Console()
@@ -134,6 +138,20 @@ def follow(
             f"Verdict:    holdfast evaluate {folder.path}", highlight=False, soft_wrap=True
         )
         console.print(f"Picture:    holdfast plot {folder.path}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def resumable(path: Path) -> Generator[None]:
+    """Ctrl-C and SIGTERM say what is saved and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        from holdfast import checkpoint
+
+        saved = checkpoint.epochs(path)
+        kept = f"epoch {saved[-1]} is saved" if saved else "no epoch is finished yet"
+        what, code = interrupt.describe(stop)
+        fail(f"{what}; {kept}, `holdfast resume {path}` continues.", code)
 
 
 def resume_command(
@@ -153,16 +171,13 @@ def resume_command(
         wandb: Weights & Biases project to log to.
     """
     from holdfast.agent import open_env
-    from holdfast.folder import extended, load_state, open_folder
+    from holdfast.drive import extended
+    from holdfast.folder import load_state, open_folder
 
-    folder = extended(open_folder(run), None if steps is None else int(steps))
-    if folder.finished:
-        raise ValueError(
-            f"'{run}' is finished; evaluate it with `holdfast evaluate {run}`, or train further "
-            f"with `holdfast resume {run} --steps N`."
-        )
     use_compilation_cache()
+    folder = open_folder(run)
     state, complaints = load_state(folder)
+    folder = extended(folder, state, None if steps is None else int(steps))
     for complaint in complaints:
         Console(stderr=True).print(f"[yellow]skipped:[/] {complaint}", highlight=False)
     env = open_env(folder.run, folder.run.env)
@@ -228,7 +243,8 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
 
     from holdfast import sinks
     from holdfast.agent import Agent, open_env, title
-    from holdfast.folder import create, drive
+    from holdfast.drive import drive
+    from holdfast.folder import create
     from holdfast.plot import plot_run
     from holdfast.run import make_run
 
@@ -247,11 +263,14 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     folder = create(out, run, env)
     bar = sinks.Bar(run.steps, folder.spaces.limits, title(run))
     started = time.monotonic()
-    for _ in drive(folder, env, [bar], watch=bar.advance):
-        if time.monotonic() - started > seconds:
-            break
-    bar.close()
-    env.close()
+    try:
+        with resumable(out):
+            for _ in drive(folder, env, [bar], watch=bar.advance):
+                if time.monotonic() - started > seconds:
+                    break
+    finally:
+        bar.close()
+        env.close()
     console.print()
     Agent.load(out).evaluate(episodes=20).print(console)
     picture = plot_run(folder, out / "progress.png")

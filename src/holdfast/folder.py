@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run folders: training that can be killed at any instant and resumed to the same bits.
-
-The order of writing is what makes it so: run.json first, then for each epoch its row of
-progress.csv, then its checkpoint; done.json last. A resumed run starts from the newest whole
-checkpoint and drops the rows after it.
-"""
+"""Run folders: what a run leaves behind, and how it is read back; `drive` trains in one."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +14,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import checkpoint, sinks
+from holdfast import checkpoint
 from holdfast.checkpoint import CheckpointError, flatten, unflatten
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import Normaliser
 from holdfast.envs.base import VecEnv
 from holdfast.run import Run, from_json, to_json
-from holdfast.train import Epoch, State, TrainingError, first_state, resolve_limits, train
+from holdfast.train import State, first_state, resolve_limits
 
 PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
 
@@ -155,7 +149,6 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-REGRETS = ("cost_regret_raw", "cost_regret")
 """The headline, then the smoothed one that compares with published logs."""
 EPISODE_ARRAYS = ("running", "window", "smooth", "raw", "smooth_error", "raw_error")
 
@@ -216,69 +209,3 @@ def load_state(folder: Folder) -> tuple[State | None, list[str]]:
     blank = Blank(folder.run.num_envs, spaces.observation, spaces.action, tuple(spaces.limits))
     template = first_state(folder.run, blank)  # pyright: ignore[reportArgumentType]
     return state_from(template, epoch, arrays), complaints
-
-
-def drive(
-    folder: Folder,
-    env: VecEnv,
-    extra_sinks: Iterable[sinks.Sink] = (),
-    state: State | None = None,
-    watch: Callable[[int], None] | None = None,
-) -> Iterator[Epoch]:
-    """Train in a folder: rows, checkpoints, sinks, done.json; yields each epoch when it is safe."""
-    run = folder.run
-    record = sinks.CSV(folder.path / "progress.csv", state.epoch if state else 0)
-    all_sinks = [record, *extra_sinks]
-    last = state.epoch if state else 0
-
-    def within(steps: int) -> None:
-        if watch is not None:
-            watch(last * run.epoch_steps + steps)
-
-    try:
-        with naming(folder):
-            for epoch in train(run, env, state, within):
-                for sink in all_sinks:
-                    sink.write(epoch.env_steps, epoch.metrics)
-                if epoch.index % run.save_every == 0 or epoch.index == run.epochs:
-                    arrays = state_arrays(epoch.state)
-                    checkpoint.save(folder.path, epoch.index, arrays, run.keep)
-                last = epoch.index
-                yield epoch
-    finally:
-        for sink in all_sinks:
-            sink.close()
-    # From the record, not from memory: a kill may have come between the last checkpoint and here.
-    row = sinks.read_rows(folder.path / "progress.csv")[-1]
-    counts = {name: int(row[name]) for name in ("epoch", "env_steps")}
-    values = {name: float(row[name]) for name in ("ep_return", "ep_cost", *REGRETS)}
-    checkpoint.write_json(folder.path / "done.json", counts | values)
-
-
-@contextmanager
-def naming(folder: Folder) -> Generator[None]:
-    """Errors of training say which checkpoint is the last good one and how to go on."""
-    try:
-        yield
-    except TrainingError as error:
-        good = checkpoint.epochs(folder.path)
-        kept = f"the last good checkpoint is epoch {good[-1]}" if good else "there is no checkpoint"
-        raise TrainingError(
-            f"{error}; {kept} in '{folder.path}': `holdfast resume {folder.path}` continues there."
-        ) from None
-    except OSError as error:
-        raise TrainingError(
-            f"'{folder.path}' cannot be written ({error.strerror or error}); mend that, then "
-            f"`holdfast resume {folder.path}` continues from the last checkpoint."
-        ) from error
-
-
-def extended(folder: Folder, steps: int | None) -> Folder:
-    """The folder with a new total, if one is asked for; done.json is withdrawn."""
-    if steps is None or steps == folder.run.steps:
-        return folder
-    longer = replace(folder, run=replace(folder.run, steps=steps))
-    write_config(longer)
-    if longer.run.epochs > folder.run.epochs:
-        (folder.path / "done.json").unlink(missing_ok=True)
-    return longer

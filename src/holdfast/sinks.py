@@ -12,9 +12,10 @@ from __future__ import annotations
 import csv
 import io
 import os
+import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.checkpoint import write_atomic
+from holdfast.checkpoint import read_json, write_atomic, write_json
 
 Row = Mapping[str, float | int]
 
@@ -52,12 +53,7 @@ class CSV:
             rows = read_rows(path)
             self.columns = list(rows[0]) if rows else None
             kept = [row for row in rows if int(float(row["epoch"])) <= epoch]
-            text = io.StringIO()
-            if self.columns:
-                writer = csv.DictWriter(text, self.columns, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(kept)
-            write_atomic(path, text.getvalue().encode())
+            write_rows(path, self.columns or (), kept)
 
     def write(self, env_steps: int, metrics: Row) -> None:
         lines = io.StringIO()
@@ -75,11 +71,26 @@ class CSV:
         """Nothing is kept open."""
 
 
+def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """A whole progress.csv at once."""
+    text = io.StringIO()
+    if columns:
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_atomic(path, text.getvalue().encode())
+
+
 def read_rows(path: Path) -> list[dict[str, str]]:
     """Complete rows of a progress.csv; a line that was cut short by a kill is left out."""
-    text = path.read_text()
+    text = path.read_text() if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]
     return [row for row in csv.DictReader(io.StringIO(whole)) if None not in row.values()]
+
+
+def numbers(row: Mapping[str, str]) -> dict[str, float | int]:
+    """The inverse of `render` on a row."""
+    return {k: int(v) if v.lstrip("-").isdigit() else float(v) for k, v in row.items()}
 
 
 class TensorBoard:
@@ -110,9 +121,13 @@ class WandB:
             raise ValueError(
                 "W&B is not installed: `pip install 'holdfast[wandb]'`, or leave --wandb out."
             ) from None
-        identity = "".join(c if c.isalnum() else "-" for c in folder.resolve().name)
         self.run = wandb.init(
-            project=project, dir=str(folder), config=dict(config), id=identity, resume="allow"
+            project=project,
+            dir=str(folder),
+            config=dict(config),
+            id=wandb_id(folder),
+            name=folder.resolve().name,
+            resume="allow",
         )
 
     def write(self, env_steps: int, metrics: Row) -> None:
@@ -120,6 +135,14 @@ class WandB:
 
     def close(self) -> None:
         self.run.finish()
+
+
+def wandb_id(folder: Path) -> str:
+    """An id of the folder's own, made once: names of folders repeat, on this machine or another."""
+    file = folder / "wandb.json"
+    if not file.exists():
+        write_json(file, {"id": secrets.token_hex(8)})
+    return str(read_json(file)["id"])
 
 
 class Bar:

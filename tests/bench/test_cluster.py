@@ -5,7 +5,6 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from grid import finish, launch, results, rows, wait_for, write_suite
@@ -23,12 +22,12 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
         connect(None)
 
 
-@pytest.mark.learning
+@pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")  # Ray's own, of its processes and sockets
 def test_a_lost_node_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     # Ray would replace 127.0.0.1 by this machine's own address; switched off, all stays local.
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    ray: Any = pytest.importorskip("ray", reason="Ray is not installed")
+    import ray
     from ray.cluster_utils import Cluster
 
     suite = write_suite(tmp_path)

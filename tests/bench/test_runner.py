@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from grid import EPOCHS, cell_processes, finish, kill, launch, results, rows, wait_for, write_suite
 
-from holdfast.bench.cell import locked
+from holdfast.bench.cell import train_cell
 from holdfast.bench.store import load
+from holdfast.checkpoint import Busy, locked
+from holdfast.run import make_run, to_json
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
@@ -67,10 +69,12 @@ def test_a_cell_that_cannot_run_is_reported_with_its_reason(suite: Path, tmp_pat
 
 
 def test_a_cell_is_trained_by_one_process_at_a_time(tmp_path: Path):
-    with locked(tmp_path / "cell") as first, locked(tmp_path / "cell") as second:
-        assert first and not second
-    with locked(tmp_path / "cell") as again:
-        assert again
+    run = to_json(make_run("trpo", env="probe/Speed-v0", steps=200, epoch_steps=200, hidden=(4,)))
+    with locked(tmp_path / ".locks" / "cell"), pytest.raises(Busy, match="another process"):
+        train_cell(tmp_path / "cell", run)
+    assert not (tmp_path / "cell").exists()
+    train_cell(tmp_path / "cell", run)
+    assert (tmp_path / "cell" / "done.json").exists()
 
 
 @pytest.mark.learning

@@ -7,13 +7,12 @@ closes and the cell ends too, so that no orphan writes into a folder that a reru
 A lock on the folder makes sure that two runners never train one cell at the same time.
 """
 
-import contextlib
 import json
 import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +46,24 @@ def thread_limits(threads: int) -> dict[str, str]:
     }
 
 
-def train_cell(
-    path: Path, config: Mapping[str, Any], tell: Callable[[int], None] | None = None
-) -> None:
-    """Train the run `config` in `path` to its end; a finished cell is left alone."""
+def train_cell(path: Path, config: Mapping[str, Any]) -> None:
+    """Train the run `config` in `path` to its end; a finished cell is left alone.
+
+    `Busy` is raised while someone else trains it. The lock lies beside the folder, which may not
+    be there yet; that of the folder itself keeps `holdfast resume` out.
+    """
+    from holdfast.checkpoint import Busy, locked
+
+    with locked(path.parent / ".locks" / path.name) as mine:
+        if not mine:
+            raise Busy(f"'{path}' is being trained by another process.")
+        _train(path, config)
+
+
+def _train(path: Path, config: Mapping[str, Any]) -> None:
     from holdfast.agent import open_env
-    from holdfast.folder import create, drive, load_state, open_folder
+    from holdfast.drive import drive
+    from holdfast.folder import create, load_state, open_folder
     from holdfast.run import from_json, to_json
 
     if (path / "done.json").exists():
@@ -72,9 +83,8 @@ def train_cell(
         else:
             _sweep(path)
             folder = create(path, run, env)
-        for epoch in drive(folder, env, (), state):
-            if tell is not None:
-                tell(epoch.env_steps)
+        for _ in drive(folder, env, (), state):
+            pass
     finally:
         env.close()
 
@@ -83,25 +93,6 @@ def _sweep(path: Path) -> None:
     """Remove what a kill before the first run.json has left: half-written hidden files."""
     if path.is_dir() and all(child.name.startswith(".") for child in path.iterdir()):
         shutil.rmtree(path)
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Generator[bool]:
-    """Hold the cell's lock, which lies beside its folder; False if someone else does."""
-    try:
-        import fcntl
-    except ImportError:  # no file locks on this platform: one runner at a time is up to the user
-        yield True
-        return
-    locks = path.parent / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    with open(locks / path.name, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
 
 
 def _first_line() -> bytes:
@@ -122,14 +113,19 @@ def main() -> None:
     """Entry point of the process; see the module's text."""
     path, config = Path(sys.argv[1]), json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with locked(path) as mine:
-        if not mine:
-            raise SystemExit(BUSY)
-        try:
+    from holdfast.checkpoint import Busy
+    from holdfast.interrupt import describe, terminable
+
+    try:
+        with terminable():
             train_cell(path, config)
-        except (ValueError, RuntimeError, OSError) as error:
-            print(f"holdfast: {error}", file=sys.stderr)
-            raise SystemExit(1) from error
+    except KeyboardInterrupt as stop:
+        raise SystemExit(describe(stop)[1]) from None
+    except Busy:
+        raise SystemExit(BUSY) from None
+    except (ValueError, RuntimeError, OSError) as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        raise SystemExit(1) from error
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.bench.board import Board
-from holdfast.bench.cell import locked, thread_limits, train_cell
+from holdfast.bench.cell import thread_limits, train_cell
 from holdfast.bench.local import WAIT
 from holdfast.bench.suite import Cell
+from holdfast.checkpoint import Busy
 from holdfast.run import to_json
 
 POLL = 0.5
@@ -96,13 +97,12 @@ def slots(ray: Any, threads: int) -> int:
 def work(path: str, config: dict[str, Any]) -> str:
     """The task: "" when the cell is done, "busy", or the reason why it cannot be."""
     folder = Path(path)
-    with locked(folder) as mine:
-        if not mine:
-            return "busy"
-        try:
-            train_cell(folder, config)
-        except (ValueError, RuntimeError, OSError) as error:
-            return str(error)
+    try:
+        train_cell(folder, config)
+    except Busy:
+        return "busy"
+    except (ValueError, RuntimeError, OSError) as error:
+        return str(error)
     return "" if (folder / "done.json").exists() else "its folder is not visible to this machine"
 
 

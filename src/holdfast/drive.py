@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training in a run folder: it can be killed at any instant and resumed to the same bits.
+
+The order of writing is what makes it so: run.json first, then for each epoch its row of
+progress.csv, then its checkpoint; done.json last. A resumed run starts from the newest whole
+checkpoint and drops the rows after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast import checkpoint, sinks
+from holdfast.envs.base import VecEnv
+from holdfast.folder import Folder, open_folder, state_arrays, write_config
+from holdfast.run import to_json
+from holdfast.train import Epoch, State, TrainingError, train
+
+
+def drive(
+    folder: Folder,
+    env: VecEnv,
+    extra_sinks: Iterable[sinks.Sink] = (),
+    state: State | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> Iterator[Epoch]:
+    """Train in a folder: rows, checkpoints, sinks, done.json; yields each epoch when it is safe.
+
+    However the loop ends, the last whole epoch is saved; only a kill falls back to `save_every`.
+    """
+    run = folder.run
+    last = state.epoch if state else 0
+    unsaved: Epoch | None = None
+
+    def within(steps: int) -> None:
+        if watch is not None:
+            watch(last * run.epoch_steps + steps)
+
+    with owned(folder.path), naming(folder):
+        settle_config(folder)
+        all_sinks = [sinks.CSV(folder.path / "progress.csv", last), *extra_sinks]
+        try:
+            for epoch in train(run, env, state, within):
+                unsaved = epoch
+                for sink in all_sinks:
+                    sink.write(epoch.env_steps, epoch.metrics)
+                if epoch.index % run.save_every == 0 or epoch.index == run.epochs:
+                    checkpoint.save(folder.path, epoch.index, state_arrays(epoch.state), run.keep)
+                    unsaved = None
+                last = epoch.index
+                yield epoch
+        finally:
+            try:
+                if unsaved is not None:  # the row again: the stop may have come in its middle
+                    record = sinks.CSV(folder.path / "progress.csv", unsaved.index - 1)
+                    record.write(unsaved.env_steps, unsaved.metrics)
+                    arrays = state_arrays(unsaved.state)
+                    checkpoint.save(folder.path, unsaved.index, arrays, run.keep)
+            finally:
+                for sink in all_sinks:
+                    sink.close()
+        conclude(folder)
+
+
+def conclude(folder: Folder) -> None:
+    """done.json, from the record: a kill may have come between the last checkpoint and here."""
+    names = ("epoch", "env_steps", "ep_return", "ep_cost", "cost_regret_raw", "cost_regret")
+    rows = sinks.read_rows(folder.path / "progress.csv")
+    row = sinks.numbers({name: rows[-1][name] for name in names}) if rows else {}
+    checkpoint.write_json(folder.path / "done.json", row)
+
+
+@contextmanager
+def owned(path: Path) -> Generator[None]:
+    """Nobody else trains in a folder meanwhile; the claim ends with this process."""
+    with checkpoint.locked(path / ".lock") as mine:
+        if not mine:
+            raise checkpoint.Busy(
+                f"'{path}' is being trained by another process; wait for it or stop it first, as "
+                "two would write over each other."
+            )
+        yield
+
+
+def settle_config(folder: Folder) -> None:
+    """run.json says what is trained; other settings than before withdraw done.json."""
+    if to_json(open_folder(folder.path).run) != to_json(folder.run):
+        (folder.path / "done.json").unlink(missing_ok=True)
+        write_config(folder)
+
+
+@contextmanager
+def naming(folder: Folder) -> Generator[None]:
+    """Errors of training say which checkpoint is the last good one and how to go on."""
+    try:
+        yield
+    except TrainingError as error:
+        good = checkpoint.epochs(folder.path)
+        kept = f"the last good checkpoint is epoch {good[-1]}" if good else "there is no checkpoint"
+        raise TrainingError(
+            f"{error}; {kept} in '{folder.path}': `holdfast resume {folder.path}` continues there."
+        ) from None
+    except OSError as error:
+        raise TrainingError(
+            f"'{folder.path}' cannot be written ({error.strerror or error}); mend that, then "
+            f"`holdfast resume {folder.path}` continues from the last checkpoint."
+        ) from error
+
+
+def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
+    """The folder with a new total, if one is asked for; nothing is written before training."""
+    made = state.epoch * folder.run.epoch_steps if state else 0
+    if steps is None:
+        if folder.finished:
+            raise ValueError(
+                f"'{folder.path}' is finished; evaluate it with `holdfast evaluate {folder.path}`, "
+                f"or train further with `holdfast resume {folder.path} --steps N`."
+            )
+        return folder
+    if steps <= made:
+        raise ValueError(
+            f"'{folder.path}' has made {made} steps already, and --steps {steps} is the total, not "
+            f"what is added; give more than {made}."
+        )
+    return replace(folder, run=replace(folder.run, steps=steps))
+
+
+def store(folder: Folder, state: State, rows: Sequence[sinks.Row]) -> None:
+    """Write a state with its history as if it had been trained in the folder.
+
+    Only an earlier epoch of the same run may be there: nothing else is overwritten.
+    """
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with owned(folder.path):
+        refuse_other(folder, state.epoch)
+        (folder.path / "done.json").unlink(missing_ok=True)
+        write_config(folder)
+        text = [{name: sinks.render(value) for name, value in row.items()} for row in rows]
+        sinks.write_rows(folder.path / "progress.csv", list(text[0]) if text else (), text)
+        checkpoint.save(folder.path, state.epoch, state_arrays(state), folder.run.keep)
+        if state.epoch >= folder.run.epochs:
+            conclude(folder)
+
+
+def refuse_other(folder: Folder, epoch: int) -> None:
+    """A state may follow an earlier one of its own run, and replace no other."""
+    later = [found for found in checkpoint.epochs(folder.path) if found > epoch]
+    held = f"epoch {later[-1]}" if later else ""
+    if (folder.path / "run.json").exists():
+        before = replace(open_folder(folder.path).run, steps=folder.run.steps)
+        if to_json(before) != to_json(folder.run):
+            held = "a run with other settings"
+    if held:
+        raise ValueError(
+            f"'{folder.path}' holds {held}, which saving epoch {epoch} there would replace; choose "
+            "another folder, or remove that one first."
+        )
