@@ -179,10 +179,11 @@ class _Inner:
         kl = mean_kl(policy, self.old.policy, self.old.occupancy.sum(axis=1))
         if self.hard:
             return kl
-        spent = policy_advantage(self.old, self.old.adv_c[self.kept], policy)
-        slack = self.old.slack[self.kept]
+        adv, slack = self.old.adv_c[self.kept], self.old.slack[self.kept]
+        spent = policy_advantage(self.old, adv, policy)
         # At small β the entropy barrier leaves e^{−κ/β} of the slack: less than rounding.
-        spent = np.where(spent < slack * (1.0 + 1e-12), np.minimum(spent, slack), spent)
+        rounding = 1e-11 * np.abs(adv).max(axis=(1, 2))
+        spent = np.where(spent < slack + rounding, np.minimum(spent, slack), spent)
         price = psi(barrier_named(self.geometry.barrier), slack, spent)
         return kl + float(np.sum(self.beta * price))
 

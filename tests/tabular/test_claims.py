@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `verify` measures, and that each measurement notices something wrong.
+
+A control replaces one ingredient of a claim (the metric, a sign, a factor) by a wrong one; the
+claim must then fail, on the toy as well as on random CMDPs.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from holdfast.tabular import claims
+from holdfast.tabular.cmdp import FiniteCMDP, Floats
+from holdfast.tabular.flow import Geometry, direction, flow
+from holdfast.tabular.instances import uniform_policy
+from holdfast.tabular.lp import optimum
+from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.occupancy import Evaluation, advantage, occupancy
+from holdfast.tabular.projection import bregman_projection
+from holdfast.tabular.trust import update
+
+NPG = Geometry(0.0)
+
+
+def pushed_out(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+    """The barrier's correction with the wrong sign."""
+    return 2.0 * direction(cmdp, found, NPG) - direction(cmdp, found, geometry)
+
+
+def unguarded(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+    return direction(cmdp, found, NPG)
+
+
+def wandering(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+    """A direction that has nothing to do with the metric: reward and cost together."""
+    return found.adv_r + found.adv_c.sum(axis=0)
+
+
+CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
+    (
+        "occupancies satisfy the flow equations",
+        "claims.occupancy",
+        "another discount",
+        lambda cmdp, policy: occupancy(replace(cmdp, gamma=0.5 * cmdp.gamma), policy),
+    ),
+    (
+        "performance difference lemma",
+        "claims.advantage",
+        "normalised advantages",
+        lambda cmdp, policy, signal: (1.0 - cmdp.gamma) * advantage(cmdp, policy, signal),
+    ),
+    (
+        "performance difference lemma",
+        "claims.occupancy",
+        "the old policy's occupancy",
+        lambda cmdp, policy: occupancy(cmdp, uniform_policy(cmdp)),
+    ),
+    (
+        "rank-K formula solves the constrained Gramian",
+        "claims.direction",
+        "another barrier",
+        lambda cmdp, found, geometry: direction(cmdp, found, Geometry(1.0, "log")),
+    ),
+    ("rank-K formula solves the constrained Gramian", "claims.direction", "sign", pushed_out),
+    (
+        "strong duality of the linear programme",
+        "claims.optimum",
+        "doubled prices",
+        lambda cmdp: replace(optimum(cmdp), multiplier=2.0 * optimum(cmdp).multiplier),
+    ),
+    (
+        "mirror path = constrained natural gradient flow",
+        "claims.flow",
+        "another barrier",
+        lambda cmdp, policy, times, geometry, tolerance: flow(cmdp, policy, times, Geometry(0.5)),
+    ),
+    (
+        "mirror path = constrained natural gradient flow",
+        "claims.flow",
+        "another weight",
+        lambda cmdp, policy, times, geometry, tolerance: flow(
+            cmdp, policy, times, Geometry(0.51, "log")
+        ),
+    ),
+    ("the flow never leaves the interior of the safe set", "flow.direction", "sign", pushed_out),
+    ("the flow never leaves the interior of the safe set", "flow.direction", "NPG", unguarded),
+    ("the flow never leaves the interior of the safe set", "flow.direction", "costs", wandering),
+    (
+        "V_r converges to the constrained optimum",
+        "claims.mirror_path",
+        "no barrier",
+        lambda cmdp, policy, times, geometry: mirror_path(cmdp, policy, times, NPG),
+    ),
+    (
+        "V_r converges to the constrained optimum",
+        "claims.mirror_path",
+        "reward with the wrong sign",
+        lambda cmdp, policy, times, geometry: mirror_path(
+            replace(cmdp, reward=-cmdp.reward), policy, times, geometry
+        ),
+    ),
+    (
+        "C-TRPO tends to CPO as β → 0",
+        "claims.update",
+        "β stays",
+        lambda cmdp, policy, radius, method, geometry: update(
+            cmdp, policy, radius, method, Geometry(1.0)
+        ),
+    ),
+    (
+        "C-TRPO tends to CPO as β → 0",
+        "claims.update",
+        "limits forgotten",
+        lambda cmdp, policy, radius, method, geometry: update(
+            cmdp, policy, radius, "trpo" if method == "cpo" else method, geometry
+        ),
+    ),
+    (
+        "reward and violation bounds of the update",
+        "claims.update",
+        "surrogates taken as exact",
+        lambda cmdp, policy, radius: replace(update(cmdp, policy, radius), kl=0.0),
+    ),
+    (
+        "the limit is the Bregman projection",
+        "claims.bregman_projection",
+        "another weight",
+        lambda cmdp, policy: bregman_projection(cmdp, policy, Geometry(1.1)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "target", "label", "wrong"), CONTROLS)
+def test_each_claim_notices_what_is_wrong(
+    text: str, target: str, label: str, wrong: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name = target.split(".")
+    monkeypatch.setattr(import_module(f"holdfast.tabular.{module}"), name, wrong)
+    for claim in claims.check_claims(2, seed=1, only=text):
+        assert not claim.holds, claim
+
+
+def test_every_claim_has_a_control() -> None:
+    found = claims.check_claims(2, seed=1)
+    assert [claim for claim in found if not claim.holds] == []
+    assert {claim.text for claim in found} == {text for text, *_ in CONTROLS}
