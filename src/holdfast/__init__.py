@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holdfast: safe reinforcement learning that respects cost limits while it learns."""
+"""Holdfast: safe reinforcement learning; cost limits count while it learns."""
 
 from typing import TYPE_CHECKING, Any
 

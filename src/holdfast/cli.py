@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def print_commands() -> None:
     console = Console()
-    console.print("[bold]Holdfast[/]: safe reinforcement learning that respects cost limits\n")
+    console.print("[bold]Holdfast[/]: safe reinforcement learning under cost limits\n")
     table = Table.grid(padding=(0, 3))
     for name, command in COMMANDS.items():
         table.add_row(f"  [cyan]{name}[/]", command.summary)

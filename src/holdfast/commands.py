@@ -253,8 +253,9 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     run = make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=1_000_000)
     console.print(
         "[bold]C-TRPO[/] learns to run ([bold]HalfCheetah[/]) but may exceed a speed of 3.21 in at "
-        f"most {run.cost_limit:g} of the 1000 steps of an episode.\nWatch: the return rises while "
-        f"the cost stays under its limit. About {seconds:.0f} s.\n",
+        f"most {run.cost_limit:g} of the 1000 steps of an episode.\nWatch the return "
+        "rise and the cost approach its limit; an update above the limit only reduces the cost.\n"
+        f"About {seconds:.0f} s.\n",
         highlight=False,
     )
     if (out / "run.json").exists():

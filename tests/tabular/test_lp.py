@@ -9,8 +9,16 @@ import pytest
 
 from holdfast.tabular.best_response import best_response, lagrangian_bound
 from holdfast.tabular.cmdp import toy, two_action_policy
+from holdfast.tabular.flow import ascend
 from holdfast.tabular.instances import gridworld, random_cmdp, sparse_cmdp, uniform_policy
-from holdfast.tabular.lp import InfeasibleLimits, active, least_excess, optimum, safest
+from holdfast.tabular.lp import (
+    InfeasibleLimits,
+    active,
+    interior_policy,
+    least_excess,
+    optimum,
+    safest,
+)
 from holdfast.tabular.occupancy import evaluate, policy_of
 
 Method = Literal["highs", "columns"]
@@ -105,6 +113,15 @@ def test_safest_point_measures_the_interior() -> None:
     d, slack = safest(toy())
     assert evaluate(toy(), policy_of(d)).slack[0] == pytest.approx(slack, abs=1e-9)
     assert safest(toy(0.001))[1] < 0.0
+
+
+@pytest.mark.parametrize("limit", [0.01, 0.2, 0.6, np.inf])
+def test_interior_policy_is_a_start(limit: float) -> None:
+    policy, (_, widest) = interior_policy(toy(limit)), safest(toy(limit))
+    assert policy.min() > 0.0 and evaluate(toy(limit), policy).slack[0] >= 0.499 * widest
+    assert ascend(toy(limit), policy, dt=0.1, steps=3).time[-1] == 3.0
+    with pytest.raises(InfeasibleLimits):
+        interior_policy(toy(0.001))
 
 
 def test_sparse_problems() -> None:

@@ -102,7 +102,9 @@ def test_files_say_what_is_wrong(tmp_path: Path) -> None:
         read_cmdp(file)
     write_cmdp(gridworld("corridor"), file)
     data = json.loads(file.read_text())
-    data["entries"][0][2] = 99
-    file.write_text(json.dumps(data))
-    with pytest.raises(ValueError, match="points outside"):
-        read_cmdp(file)
+    for column, wrong in ((2, 99), (0, -1), (1, 0.5)):
+        broken = json.loads(json.dumps(data))
+        broken["entries"][5][column] = wrong
+        file.write_text(json.dumps(broken))
+        with pytest.raises(ValueError, match=r"entries\[5\] = .* points outside"):
+            read_cmdp(file)

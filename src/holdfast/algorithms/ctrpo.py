@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C-TRPO: trust regions that contain only safe policies (arXiv:2411.02957).
+"""C-TRPO: trust regions that contain only policies predicted safe (arXiv:2411.02957).
 
     maximise A_r(π)  subject to  D_C(π, π_k) ≤ δ
     D_C = KL(π_k, π) + Σ_i β_i D_φ(b_i − J_i − κ A_i(π) ‖ b_i − J_i)

@@ -10,7 +10,7 @@ from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy, two_action_pol
 from holdfast.tabular.files import read_cmdp, write_cmdp
 from holdfast.tabular.flow import Geometry, Path, ascend, flow
 from holdfast.tabular.instances import gridworld, random_cmdp, sparse_cmdp, uniform_policy
-from holdfast.tabular.lp import InfeasibleLimits, Optimum, optimum
+from holdfast.tabular.lp import InfeasibleLimits, Optimum, interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import Evaluation, evaluate, occupancy
 from holdfast.tabular.projection import bregman_projection
@@ -33,6 +33,7 @@ __all__ = [
     "from_gymnasium",
     "gridworld",
     "implicit_bias",
+    "interior_policy",
     "lagrangian_bound",
     "mirror_path",
     "occupancy",

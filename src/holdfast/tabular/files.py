@@ -44,12 +44,17 @@ def _kernel(entries: Any, reward: Any) -> Any:
     table = np.asarray(entries, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != 4:
         raise ValueError(f"entries has shape {table.shape}; give rows [s, a, s', p].")
-    state, action, successor = table[:, :3].astype(int).T
     states, actions = reward.shape
-    inside = (state < states) & (action < actions) & (successor < states)
-    if not np.all(inside & (state >= 0) & (action >= 0) & (successor >= 0)):
-        row = table[int(np.argmin(inside))].tolist()
-        raise ValueError(f"entry {row} points outside the {states} states and {actions} actions.")
+    at = table[:, :3]
+    known = (at >= 0) & (at < (states, actions, states)) & (at == np.floor(at))
+    inside = np.all(known, axis=1)
+    if not np.all(inside):
+        row = int(np.argmin(inside))
+        raise ValueError(
+            f"entries[{row}] = {table[row].tolist()} points outside the {states} states and "
+            f"{actions} actions; both are counted from 0."
+        )
+    state, action, successor = at.astype(int).T
     where = (state * actions + action, successor)
     return sparse.coo_array((table[:, 3], where), shape=(states * actions, states))
 

@@ -7,9 +7,9 @@ R_i = E_d[A_{c_i} A_r] and S_ij = E_d[A_{c_i} A_{c_j}] the rank-K formula reads
     x = A_r − A_cᵀ (W⁻¹ + S)⁻¹ R
 One step costs one policy evaluation and a K×K solve: no Jacobian, no Gramian, any number of states.
 
-Step rules: `flow` integrates θ' = x in continuous time; `normalised` is the published figure's
-θ += dt·x/‖x‖, which may overshoot; `safe` halves that step while any slack would fall below a tenth
-of what it was.
+`flow` integrates θ' = x in continuous time; `ascend` takes steps by one of two rules: `normalised`,
+the published figure's θ += dt·x/‖x‖, which may overshoot, and `safe`, which halves that step while
+any slack would fall below a tenth of what it was.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,6 @@ from holdfast.tabular.occupancy import Evaluation, advantage, evaluate, softmax
 
 KEEP = 0.1
 """Share of each slack that one `safe` step must leave."""
-Rule = Literal["flow", "normalised", "safe"]
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,7 @@ def _start(cmdp: FiniteCMDP, policy: Floats, guarded: Any) -> Evaluation:
     if np.any(found.slack[guarded] <= 0.0):
         raise ValueError(
             f"the start policy costs {found.cost_return.tolist()} against limits "
-            f"{cmdp.cost_limit.tolist()}; start inside the safe set (see `interior_policy`)."
+            f"{cmdp.cost_limit.tolist()}; start inside the safe set (`interior_policy` finds one)."
         )
     return found
 

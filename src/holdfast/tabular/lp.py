@@ -19,7 +19,7 @@ from scipy import sparse
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.columns import Mixture, generate
 from holdfast.tabular.highs import maximise
-from holdfast.tabular.occupancy import policy_of
+from holdfast.tabular.occupancy import occupancy, policy_of
 
 COLUMNS_ABOVE = 2_000
 """State-action pairs above which `auto` prefers column generation."""
@@ -144,3 +144,19 @@ def safest(cmdp: FiniteCMDP) -> tuple[Floats, float]:
         free=1,
     )
     return found.x[:-1].reshape(cmdp.reward.shape), float(found.x[-1])
+
+
+def interior_policy(cmdp: FiniteCMDP) -> Floats:
+    """A policy inside the safe set with every action possible [S, A]: somewhere to start from.
+
+    The safest occupancy, mixed with the uniform policy's until half of its slack is left.
+    """
+    safe, slack = safest(cmdp)
+    if slack <= 0.0:
+        if slack < 0.0:
+            raise InfeasibleLimits(least_excess(cmdp))
+        raise ValueError("the safe set has no interior: the limits can just be met; raise them.")
+    even = occupancy(cmdp, np.full(cmdp.reward.shape, 1.0 / cmdp.num_actions))
+    lowest = np.min(cmdp.cost_limit - np.einsum("ksa,sa->k", cmdp.cost, even), initial=np.inf)
+    share = 1.0 if lowest >= 0.5 * slack else 0.5 * slack / (slack - float(lowest))
+    return policy_of((1.0 - share) * safe + share * even)

@@ -106,7 +106,8 @@ def barrier_terms(
         y0, weight = start.slack[i], beta[i]
         if y0 <= 0.0:
             raise ValueError(
-                f"the start policy has slack {y0:.6g} in constraint {i}; start inside the safe set."
+                f"the start policy has slack {y0:.6g} in constraint {i}; start inside the safe set "
+                "(`interior_policy` finds one)."
             )
         slack = lambda nu, y0=y0, w=weight: barrier.shifted(y0, nu / w)
         terms.append(
