@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof that a refactoring changed no bit: digests of three epochs of everything.
+
+    python benchmarks/digests.py record before.json     # at the commit before
+    python benchmarks/digests.py record after.json      # at the commit after
+    python benchmarks/digests.py compare before.json after.json
+
+Every algorithm on two native tasks, a probe with two limits and a discrete probe, without a preset
+and with each. A digest is the SHA-256 of each column of progress.csv but the clock's, and of the
+learned arrays. They belong to one machine and one set of versions: compare, do not keep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+CLOCK = {"steps_per_second", "time_rollout", "time_estimate", "time_update"}
+NATIVE = {"num_envs": 2, "epoch_steps": 2_000}  # one episode of each environment and epoch
+PROBE = {"num_envs": 4, "epoch_steps": 800}
+TASKS: dict[str, dict[str, Any]] = {
+    "SafetyHalfCheetahVelocity-v1": NATIVE,
+    "SafetyPointGoal1-v0": NATIVE,
+    "probe/Machines-v0": PROBE | {"limits": {"heat": 9.0, "noise": 9.75}},
+    "probe/Shortcut-v0": PROBE | {"cost_limit": 1.5},
+}
+PRESETS = ("none", "published", "corrected", "holdfast")
+EPOCHS = 3
+
+Digest = dict[str, str]
+"""What was digested -> 16 hexadecimal digits, or the sentence of a refusal."""
+
+
+def short(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def digest(cell: tuple[str, str, str]) -> Digest:
+    """One run, in this process."""
+    from safetensors.numpy import load_file
+
+    from holdfast import Agent
+
+    algorithm, task, preset = cell
+    settings = TASKS[task]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "run")
+        try:
+            agent = Agent(algorithm, preset=None if preset == "none" else preset)  # type: ignore[arg-type]
+            steps = EPOCHS * settings["epoch_steps"]
+            agent.learn(task, steps, out=out, progress=False, **settings)
+        except ValueError as error:
+            return {"refused": str(error)}
+        with (out / "progress.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = {
+            name: short("\n".join(row[name] for row in rows).encode())
+            for name in rows[0]
+            if name not in CLOCK
+        }
+        newest = max(out.rglob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
+        learned = {k: v for k, v in load_file(newest).items() if k.startswith("learner")}
+        # Sorted by content, not by name: a field may be renamed without changing what was learned.
+        parts = sorted(short(v.tobytes()) for v in learned.values())
+        return found | {"(learned)": short("".join(parts).encode())}
+
+
+def record(path: Path, only: str, workers: int) -> None:
+    from holdfast.algorithms import ALGORITHMS
+
+    cells = [(a, t, p) for t in TASKS for a in ALGORITHMS for p in PRESETS]
+    cells = [cell for cell in cells if only in "/".join(cell)]
+    # Fresh processes now and then: compiled functions pile up.
+    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=12) as pool:
+        results = list(track(pool.map(digest, cells), total=len(cells), description="digests"))
+    table = {" ".join(cell): found for cell, found in zip(cells, results, strict=True)}
+    path.write_text(json.dumps(table, indent=1))
+    print(f"{len(table)} runs in {path}")
+
+
+def compare(before: Path, after: Path) -> int:
+    old, new = (json.loads(path.read_text()) for path in (before, after))
+    common = [key for key in old if key in new]
+    differing: dict[str, list[str]] = {}
+    added: set[str] = set()
+    removed: set[str] = set()
+    for key in common:
+        added |= new[key].keys() - old[key].keys()
+        removed |= old[key].keys() - new[key].keys()
+        for name in old[key].keys() & new[key].keys():
+            if old[key][name] != new[key][name]:
+                differing.setdefault(key, []).append(name)
+    print(f"{len(common)} runs compared, {len(common) - len(differing)} equal in every digest")
+    for what, runs in (("only before", old.keys() - new.keys()), ("only after", new.keys() - old)):
+        if runs:
+            print(f"{what}: {', '.join(sorted(runs))}")
+    for what, names in (("columns added", added), ("columns removed", removed)):
+        if names:
+            print(f"{what}: {', '.join(sorted(names))}")
+    for key, names in differing.items():
+        print(f"  {key}: {', '.join(sorted(names))}")
+    return 1 if differing or not common else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record")
+    recording.add_argument("file", type=Path)
+    recording.add_argument("--only", default="", help="runs whose name holds this text")
+    recording.add_argument("--workers", type=int, default=2)
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    given = parser.parse_args()
+    if given.command == "compare":
+        return compare(given.before, given.after)
+    record(given.file, given.only, given.workers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
