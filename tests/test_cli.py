@@ -42,7 +42,13 @@ def test_train_resume_evaluate_plot(tmp_path, capsys):
     assert result["episodes"] == 12 and result["safe_at_95"] in ("yes", "no", "undecided")
     assert result["cost"]["cost"]["limit"] == 25.0
     cli.main(["evaluate", str(out), "--episodes", "12"])
-    assert "Safe at 95 %" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Safe, proved at 95%: yes" in said, "20 steps cannot cost more than 20"
+    assert "If the tail is as seen: yes" in said
+    cli.main(
+        ["evaluate", str(out), "--until-decided", "--max-episodes", "40", "--cost-bound", "2e3"]
+    )
+    assert "undecided; the mean cost is in [" in capsys.readouterr().out.replace("\n", " ")
     cli.main(["plot", str(out)])
     assert (out / "progress.png").read_bytes()[:4] == b"\x89PNG"
 

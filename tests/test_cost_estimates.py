@@ -10,7 +10,8 @@ from rich.console import Console
 
 from holdfast import make_env, make_run
 from holdfast.core.episodes import Episodes
-from holdfast.folder import create, drive
+from holdfast.drive import drive
+from holdfast.folder import create
 from holdfast.plot import plot_run
 from holdfast.sinks import Bar
 from holdfast.train import cost_estimate, excess, train

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from holdfast.core.actor import Actor, numpy_actor
 from holdfast.drive import drive, store
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import make_env
-from holdfast.evaluate import Evaluation, evaluate
+from holdfast.evaluate import CostBound, Evaluation, Watch, evaluate
 from holdfast.folder import Folder, Spaces, create, load_state, open_folder
 from holdfast.rollout import to_env
 from holdfast.run import PresetName, Run, configure, make_run
@@ -146,11 +145,17 @@ class Agent:
         seed: int = 1_000_000,
         deterministic: bool = False,
         cost: Any = None,
-        watch: Callable[[int], None] | None = None,
+        cost_bound: CostBound | None = None,
+        until_decided: bool = False,
+        max_episodes: int = 10_000,
+        watch: Watch | None = None,
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
-        `watch` is told, now and then, how many have ended.
+        `cost_bound` is the most that one episode can cost, where the environment does not know it:
+        a number, or one for each constraint by name. With `until_decided` there follow more
+        episodes, up to `max_episodes`, until safety is proved or disproved. `watch` is told, now
+        and then, how many have ended, and what they say.
         """
         state, spaces = self._trained()
         batch = open_env(self.run, env or self.run.env, cost)
@@ -164,6 +169,10 @@ class Agent:
                 seed=seed,
                 deterministic=deterministic,
                 clip_actions=self.run.clip_actions,
+                discount=self.run.cost_discount,
+                cost_bound=cost_bound,
+                until_decided=until_decided,
+                max_episodes=max_episodes,
                 watch=watch,
             )
         finally:

@@ -187,6 +187,9 @@ def resume_command(
 def evaluate_command(
     run: tyro.conf.Positional[Path],
     episodes: int = 100,
+    until_decided: bool = False,
+    max_episodes: int = 10_000,
+    cost_bound: float | None = None,
     seed: int = 1_000_000,
     deterministic: bool = False,
     json: bool = False,
@@ -196,22 +199,26 @@ def evaluate_command(
     Args:
         run: The run folder.
         episodes: How many episodes.
+        until_decided: Run more until the policy is proved safe or unsafe.
+        max_episodes: Stop there even if nothing is proved.
+        cost_bound: The most that one episode can cost; native tasks and probes know it.
         seed: Seed of the episodes; differs from the training seeds.
         deterministic: Take the most likely action instead of sampling.
         json: Print JSON instead of a table.
     """
-    from rich.progress import Progress
-
     from holdfast.agent import Agent
+    from holdfast.evaluation_bar import EvaluationBar
 
     agent = Agent.load(run)
-    with Progress(console=Console(stderr=True), transient=True, disable=json) as progress:
-        task = progress.add_task("episodes", total=episodes)
+    with EvaluationBar(episodes, quiet=json) as bar:
         result = agent.evaluate(
             episodes=episodes,
             seed=seed,
             deterministic=deterministic,
-            watch=lambda n: progress.update(task, completed=n),
+            cost_bound=cost_bound,
+            until_decided=until_decided,
+            max_episodes=max_episodes,
+            watch=bar.update,
         )
     if json:
         print(result.json())
@@ -232,6 +239,10 @@ def plot_command(run: tyro.conf.Positional[Path], out: Path | None = None) -> No
     print(plot_run(open_folder(run), out or run / "progress.png"))
 
 
+DEMO_EPISODES = 300
+"""At most: half a minute. They prove safety where the mean cost is about 10 or less."""
+
+
 def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     """Train C-TRPO on a native task, evaluate it and draw a picture.
 
@@ -244,6 +255,7 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     from holdfast import sinks
     from holdfast.agent import Agent, open_env, title
     from holdfast.drive import drive
+    from holdfast.evaluation_bar import EvaluationBar
     from holdfast.folder import create
     from holdfast.plot import plot_run
     from holdfast.run import make_run
@@ -273,7 +285,13 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
         bar.close()
         env.close()
     console.print()
-    Agent.load(out).evaluate(episodes=20).print(console)
+    with EvaluationBar(20) as progress:
+        result = Agent.load(out).evaluate(
+            episodes=20, until_decided=True, max_episodes=DEMO_EPISODES, watch=progress.update
+        )
+    result.print(console)
+    if result.verdict.safe == "undecided":
+        console.print(f"Decide:     holdfast evaluate {out} --until-decided", highlight=False)
     picture = plot_run(folder, out / "progress.png")
     console.print(f"\nPicture:    {picture}\nRun folder: {out}", highlight=False)
     console.print(f"Go on:      holdfast resume {out}", highlight=False)

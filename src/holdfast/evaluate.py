@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation: fresh episodes of a fixed policy, and what they say about its safety."""
+"""Evaluation: fresh episodes of a fixed policy, and what they say about its safety.
+
+Episode i is a function of (policy, seed, i): its environment is reset with seed + i and its actions
+draw from a generator of their own. So how many episodes are asked for does not change any of them,
+going on after a look adds to what is there, and the number of environments matters by
+rounding only.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +24,15 @@ from rich.table import Table
 from holdfast.core.actor import Actor
 from holdfast.core.stats import iqm
 from holdfast.core.verdict import Verdict, verdict
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import VecEnv, episode_cost_bounds
 from holdfast.rollout import to_env
+
+CostBound = float | Mapping[str, float]
+Watch = Callable[[int, Verdict | None], None]
+BLOCK = 64
+"""Steps for which noise is drawn at once."""
+LOOKS = 1.05
+"""Growth of the number of episodes between two looks at whether the answer is there."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +42,21 @@ class Evaluation:
     returns: NDArray[np.float64]
     """[n]"""
     costs: NDArray[np.float64]
-    """[n, K]"""
+    """[n, K] the constrained sums: discounted if the limit is on the discounted cost."""
     lengths: NDArray[np.int64]
     """[n]"""
     limits: dict[str, float]
     """Limit of each of the K constraints."""
     deterministic: bool
+    cost_bounds: tuple[float, ...] | None = None
+    """The most that one episode can cost, for each constraint, where it is known."""
+    discount: float = 1.0
+    """Of the costs; 1: plain sums."""
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
         """Whether the mean cost is below the limits, with confidence."""
-        return verdict(self.costs, list(self.limits.values()))
+        return verdict(self.costs, list(self.limits.values()), self.cost_bounds)
 
     def summary(self) -> dict[str, Any]:
         """Plain data: what the table shows."""
@@ -47,11 +66,16 @@ class Evaluation:
             "deterministic": self.deterministic,
             "return": _spread(self.returns),
             "length": float(self.lengths.mean()),
+            "cost_discount": self.discount,
             "cost": {
                 name: {
                     **_spread(self.costs[:, i]),
-                    "upper_95": judged.upper[i],
+                    "proved_low_95": _known(judged.proved.lower[i]),
+                    "proved_high_95": _known(judged.proved.upper[i]),
+                    "seen_low_95": _known(judged.seen.lower[i]),
+                    "seen_high_95": _known(judged.seen.upper[i]),
                     "limit": limit,
+                    "cost_bound": judged.cost_bounds[i] if judged.cost_bounds else None,
                 }
                 for i, (name, limit) in enumerate(self.limits.items())
             },
@@ -61,25 +85,30 @@ class Evaluation:
                 "high_95": judged.violating.high,
             },
             "safe_at_95": judged.safe,
+            "safe_if_tail_as_seen": judged.indicated,
+            "more_episodes": _known(judged.more),
         }
 
     def print(self, console: Console) -> None:
-        """The summary as a table, and the verdict in a sentence."""
+        """The summary as a table, and the verdict in two sentences."""
         data, judged = self.summary(), self.verdict
         how = "most likely actions" if self.deterministic else "sampled actions"
         table = Table(title=f"{data['episodes']} fresh episodes, {how}", title_justify="left")
-        for column in ("", "mean", "IQM", "95 % upper bound", "limit"):
+        for column in ("", "mean", "IQM", "proved at 95 %", "if the tail is as seen", "limit"):
             table.add_column(column, justify="left" if not column else "right")
         returns = data["return"]
-        table.add_row("return", f"{returns['mean']:.1f}", f"{returns['iqm']:.1f}", "", "")
+        table.add_row("return", f"{returns['mean']:.1f}", f"{returns['iqm']:.1f}", "", "", "")
+        kind = "cost" if self.discount == 1 else f"cost, discounted by {self.discount:g}"
         for name, cost in data["cost"].items():
-            style = "red" if cost["upper_95"] > cost["limit"] else "green"
-            upper = f"[{style}]{cost['upper_95']:.2f}[/]"
-            label = "cost" if name == "cost" else f"cost: {name}"
             table.add_row(
-                label, f"{cost['mean']:.2f}", f"{cost['iqm']:.2f}", upper, f"{cost['limit']:g}"
+                kind if name == "cost" else f"{kind}: {name}",
+                f"{cost['mean']:.2f}",
+                f"{cost['iqm']:.2f}",
+                _interval(cost["proved_low_95"], cost["proved_high_95"], cost["limit"]),
+                _interval(cost["seen_low_95"], cost["seen_high_95"], cost["limit"]),
+                f"{cost['limit']:g}",
             )
-        table.add_row("length", f"{data['length']:.1f}", "", "", "")
+        table.add_row("length", f"{data['length']:.1f}", "", "", "", "")
         console.print(table)
         rate = data["violation_rate"]
         console.print(
@@ -88,7 +117,9 @@ class Evaluation:
             highlight=False,
         )
         colour = {"yes": "green", "no": "red", "undecided": "yellow"}[judged.safe]
-        console.print(f"Safe at 95 %: [bold {colour}]{judged.safe}[/]", highlight=False)
+        said = judged.proved_sentence.replace(judged.safe, f"[bold {colour}]{judged.safe}[/]", 1)
+        console.print(said.replace("[0,", "\\[0,"), highlight=False)
+        console.print(judged.seen_sentence, highlight=False, markup=False)
 
     def json(self) -> str:
         return json.dumps(self.summary(), indent=2)
@@ -96,6 +127,17 @@ class Evaluation:
 
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:
     return {"mean": float(values.mean()), "iqm": float(iqm(values)), "sd": float(values.std())}
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _interval(low: float | None, high: float | None, limit: float) -> str:
+    style = "red" if (low or 0) > limit else "green" if high is not None and high <= limit else ""
+    shown = [f"{value:.2f}" if value is not None else "?" for value in (low, high)]
+    text = " .. ".join(shown)
+    return f"[{style}]{text}[/]" if style else text
 
 
 def evaluate(
@@ -108,36 +150,91 @@ def evaluate(
     seed: int = 1_000_000,
     deterministic: bool = False,
     clip_actions: bool = False,
-    watch: Callable[[int], None] | None = None,
+    discount: float = 1.0,
+    cost_bound: CostBound | None = None,
+    until_decided: bool = False,
+    max_episodes: int = 10_000,
+    watch: Watch | None = None,
 ) -> Evaluation:
-    """Run fresh episodes; every environment contributes equally many.
+    """Run fresh episodes; with `until_decided` more of them until safety is proved or disproved.
 
-    Taking the first that finish would favour short episodes, which are often the unsafe or the
-    failed ones.
+    The bounds hold at every stopping time, so looking again and again costs nothing.
     """
-    if episodes < 1:
-        raise ValueError(f"episodes={episodes} must be at least 1; 100 give a useful verdict.")
-    each = -(-episodes // env.num_envs)
-    rng = np.random.default_rng(np.random.SeedSequence([seed]))
-    obs = env.reset(seed)
-    running = np.zeros((env.num_envs, 2 + len(env.cost_names)))
-    count = np.zeros(env.num_envs, np.int64)
-    rows: list[tuple[int, int, NDArray[np.float64]]] = []
-    while (count < each).any():
-        noise = None if deterministic else actor.draw(rng, (env.num_envs,))
-        action = actor.act(normalise(obs), noise)
-        step = env.step(to_env(env.action_space, action, clip_actions))
-        running += np.column_stack([step.reward, np.ones(env.num_envs), step.cost])
-        for i in np.flatnonzero(step.terminated | step.truncated):
-            if count[i] < each:
-                rows.append((int(count[i]), int(i), running[i].copy()))
-            count[i] += 1
-            running[i] = 0.0
+    if episodes < 1 or max_episodes < 1:
+        raise ValueError(f"episodes={min(episodes, max_episodes)} must be at least 1; try 100.")
+    bounds = _bounds(env, limits, discount, cost_bound)
+    if until_decided and bounds is None:
+        raise ValueError(
+            "nothing can be proved safe, as this environment does not say what an episode can cost "
+            "at most: pass that as cost_bound= (--cost-bound), or leave until_decided out."
+        )
+    rounds = _rounds(actor, normalise, env, seed, deterministic, clip_actions, discount)
+    table = np.zeros((0, 2 + len(limits)))
+    wanted = min(episodes, max_episodes) if until_decided else episodes
+    while True:
+        while len(table) < wanted:
+            table = np.concatenate([table, next(rounds)])
             if watch is not None:
-                watch(min(len(rows), episodes))
-        obs = step.obs
-    rows.sort(key=lambda row: row[:2])
-    table = np.array([row[2] for row in rows[:episodes]])
-    return Evaluation(
-        table[:, 0], table[:, 2:], table[:, 1].astype(np.int64), limits, deterministic
-    )
+                watch(min(len(table), wanted), None)
+        part = table[:wanted]
+        result = Evaluation(
+            part[:, 0],
+            part[:, 2:],
+            part[:, 1].astype(np.int64),
+            limits,
+            deterministic,
+            bounds,
+            discount,
+        )
+        said = result.verdict  # raises where a cost lies outside its bounds
+        if watch is not None and until_decided:
+            watch(wanted, said)
+        if not until_decided or said.safe != "undecided" or wanted >= max_episodes:
+            return result
+        wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)
+
+
+def _bounds(
+    env: VecEnv, limits: Mapping[str, float], discount: float, given: CostBound | None
+) -> tuple[float, ...] | None:
+    """B of each constraint: what the user says, else what the environment knows."""
+    if given is None:
+        return episode_cost_bounds(env, discount)
+    if isinstance(given, Mapping):
+        missing = [name for name in limits if name not in given]
+        if missing:
+            raise ValueError(f"cost_bound lacks '{missing[0]}': name a bound for each constraint.")
+        return tuple(float(given[name]) for name in limits)
+    return (float(given),) * len(limits)
+
+
+def _rounds(
+    actor: Actor,
+    normalise: Callable[[NDArray[Any]], NDArray[np.float32]],
+    env: VecEnv,
+    seed: int,
+    deterministic: bool,
+    clip_actions: bool,
+    discount: float,
+) -> Iterator[NDArray[np.float64]]:
+    """Rounds of one episode for each environment: rows [N, 2 + K] of return, length, costs.
+
+    Every episode of a round counts. Taking the first that finish would favour short ones, which are
+    often the unsafe or the failed ones.
+    """
+    first, n = 0, env.num_envs
+    while True:
+        rows, running = np.zeros((n, 2 + len(env.cost_names))), np.ones(n, np.bool_)
+        generators = [np.random.default_rng([seed, first + i]) for i in range(n)]
+        obs, time, noise = env.reset(seed + first), 0, None
+        while running.any():
+            if not deterministic and time % BLOCK == 0:
+                noise = np.stack([actor.draw(rng, (BLOCK,)) for rng in generators], 1)
+            action = actor.act(normalise(obs), None if noise is None else noise[time % BLOCK])
+            step = env.step(to_env(env.action_space, action, clip_actions))
+            cost = np.float64(discount) ** time * step.cost
+            rows += running[:, None] * np.column_stack([step.reward, np.ones(n), cost])
+            running &= ~(step.terminated | step.truncated)
+            obs, time = step.obs, time + 1
+        yield rows
+        first += n

@@ -98,6 +98,13 @@ class Run:
                 "compares predicted with measured cost, and standardised advantages have lost "
                 "their units; leave it off."
             )
+        scale = getattr(self.algorithm, "cost_scale", "")
+        if self.cost_criterion == "discounted" and scale == "episode":
+            raise ValueError(
+                "cost_scale=episode predicts the plain sum of an episode and cannot be used with "
+                "cost_criterion=discounted; use cost_scale=discount, which predicts the discounted "
+                "one."
+            )
         if self.cost_value_noise < 0:
             raise ValueError(
                 f"cost_value_noise={self.cost_value_noise} must not be negative; 0 is off."
@@ -134,6 +141,11 @@ class Run:
     @property
     def epochs(self) -> int:
         return -(-self.steps // self.epoch_steps)
+
+    @property
+    def cost_discount(self) -> float:
+        """Of the sum that the limits are on; 1: the plain sum."""
+        return self.cost_gamma if self.cost_criterion == "discounted" else 1.0
 
     @property
     def constraints(self) -> tuple[str, ...] | None:
@@ -189,12 +201,15 @@ def configure(run: Run, **settings: Any) -> Run:
     """The run with settings of its own or of its algorithm replaced."""
     own = {f.name for f in dataclasses.fields(Run)}
     where = {path.split(".")[-1]: path for path in _paths(run.algorithm)}
+    algorithm, changes = settings.get("algorithm", run.algorithm), dict[str, Any]()
     for key, value in settings.items():
-        if key in own or key in where:
-            run = _set(run, ["algorithm", *where[key].split(".")] if key in where else [key], value)
+        if key in where:
+            algorithm = _set(algorithm, where[key].split("."), value)
+        elif key in own:
+            changes[key] = value
         else:
             raise ValueError(f"unknown setting '{key}'{nearest(key, sorted(own | set(where)))}")
-    return run
+    return replace(run, **changes | {"algorithm": algorithm})  # at once: some settings go together
 
 
 def registered_name(algorithm: Algorithm) -> str:

@@ -38,7 +38,12 @@ class Step:
 
 @runtime_checkable
 class VecEnv(Protocol):
-    """N environments that step together and reset themselves."""
+    """N environments that step together and reset themselves.
+
+    Two attributes are optional, and let safety be proved from episodes (`episode_cost_bounds`):
+    `cost_bounds`, the most that one step can cost, one number for each constraint (costs are never
+    negative then); and `time_limit`, the most steps of an episode.
+    """
 
     num_envs: int
     observation_space: gym.spaces.Box
@@ -69,3 +74,17 @@ class VecEnv(Protocol):
     def close(self) -> None:
         """Release processes and simulators."""
         ...
+
+
+def episode_cost_bounds(env: VecEnv, discount: float = 1.0) -> tuple[float, ...] | None:
+    """The most that an episode can cost, for each constraint: c·Σ γᵗ up to the time limit.
+
+    None where the environment does not say what a step can cost, or may run for ever undiscounted.
+    """
+    bounds: tuple[float, ...] | None = getattr(env, "cost_bounds", None)
+    limit: int | None = getattr(env, "time_limit", None)
+    if bounds is None or (limit is None and discount == 1):
+        return None
+    tail = 0.0 if limit is None else discount**limit
+    steps = float(limit or 0) if discount == 1 else (1.0 - tail) / (1.0 - discount)
+    return tuple(bound * steps for bound in bounds)

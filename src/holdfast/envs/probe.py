@@ -36,6 +36,8 @@ class Probe:
     action_space: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
     cost_limits: dict[str, float]
     """The limit on the mean episode cost of each constraint."""
+    cost_bounds: dict[str, float]
+    """The most that one step can cost."""
     optimal_safe_return: float
     optimal_return: float
     horizon: int
@@ -67,6 +69,7 @@ BANDIT = Probe(
     observation_space=_box(-1.0, 1.0, 1),
     action_space=_box(-1.0, 1.0, 1),
     cost_limits={"cost": 0.64},
+    cost_bounds={"cost": 1.0},
     optimal_safe_return=0.8,
     optimal_return=1.0,
     horizon=1,
@@ -111,6 +114,7 @@ SHORTCUT = Probe(
     observation_space=_box(0.0, 1.0, _COLUMNS * _ROWS),
     action_space=gym.spaces.Discrete(4),
     cost_limits={"cost": 1.5},
+    cost_bounds={"cost": 1.0},
     optimal_safe_return=26.0,
     optimal_return=28.0,
     horizon=20,
@@ -145,6 +149,7 @@ MACHINES = Probe(
     observation_space=_box(0.0, 1.0, 1),
     action_space=gym.spaces.MultiDiscrete([2, 2]),
     cost_limits={"heat": 9.0, "noise": 9.75},
+    cost_bounds={"heat": 1.5, "noise": 1.5},
     optimal_safe_return=22.5,
     optimal_return=30.0,
     horizon=10,
@@ -172,6 +177,7 @@ SPEED = Probe(
     observation_space=_box(-2.0, 2.0, 1),
     action_space=_box(-1.0, 1.0, 1),
     cost_limits={"cost": 6.0},
+    cost_bounds={"cost": 1.0},
     optimal_safe_return=25.75,
     optimal_return=37.75,
     horizon=20,

@@ -42,7 +42,8 @@ class LockstepEnv:
 
     def __init__(self, env_id: str, simulation: Simulation, names: tuple[str, ...]) -> None:
         self.env_id, self.simulation, self.cost_names = env_id, simulation, names
-        self.num_envs = simulation.num_envs
+        self.num_envs, self.time_limit = simulation.num_envs, simulation.time_limit
+        self.cost_bounds = (1.0,) * len(names)  # `constraints.select` gives 0 or 1
         self._columns = constraints.resolve(env_id, names, simulation.cost_keys)
         self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64

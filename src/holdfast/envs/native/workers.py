@@ -75,6 +75,7 @@ class WorkerEnv:
         """`model` is a batch of the same task with one environment: it knows the spaces."""
         self.env_id, self.cost_names, self.num_envs = model.env_id, model.cost_names, num_envs
         self.observation_space, self.action_space = model.observation_space, model.action_space
+        self.cost_bounds, self.time_limit = model.cost_bounds, model.time_limit
         self.cost_keys = model.simulation.cost_keys
         self._shares = shares(num_envs, min(workers, num_envs))
         self._processes: list[Process] = []
