@@ -149,7 +149,6 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-"""The headline, then the smoothed one that compares with published logs."""
 EPISODE_ARRAYS = ("running", "window", "smooth", "raw", "smooth_error", "raw_error")
 
 
