@@ -1,11 +1,13 @@
 # `make demo` and `make test` are all a newcomer needs; both set up .venv first.
 PYTHON ?= python3
+# The Python of `make test-floors`: the lowest one, as for everything else there.
+FLOOR_PYTHON ?= python3.11
 PIP := .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 # One thread a process: tiny systems are slower on two, and xdist already uses both cores.
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup demo test check unit test-learning bench-speed clean
+.PHONY: help setup demo test check unit test-learning test-extras test-floors bench-speed clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -22,7 +24,7 @@ help:            ## list the targets
 
 .venv/.dev: .venv/.user
 	@echo "Installing the development tools into .venv (once) ..."
-	$(PIP) --editable '.[dev,wandb]'
+	$(PIP) --editable '.[dev]'
 	@touch $@
 
 setup: .venv/.dev          ## make .venv with Holdfast and its development tools
@@ -44,8 +46,24 @@ test: check unit           ## everything CI runs
 test-learning: .venv/.dev  ## slow learning checks (tens of minutes)
 	$(PYTEST) -m learning -n 2
 
+test-extras: .venv/.dev    ## the tests of Ray and W&B, which are installed for them
+	$(PIP) --editable '.[ray,wandb]'
+	$(PYTEST) -m extras
+
+.venv-floors/.ready: pyproject.toml
+	$(FLOOR_PYTHON) -m venv --clear .venv-floors
+	$(FLOOR_PYTHON) .ci/floors.py > .venv-floors/floors.txt
+	.venv-floors/bin/python -m pip --disable-pip-version-check install --quiet \
+	  --constraint .venv-floors/floors.txt --editable '.[test,ray,wandb]'
+	@touch $@
+
+# Old packages beside new ones warn of each other's deprecations: shown here, not errors.
+test-floors: .venv-floors/.ready  ## all tests with the lowest versions that pyproject.toml allows
+	OMP_NUM_THREADS=1 .venv-floors/bin/python -m pytest -n 2 --dist loadgroup -m 'not learning' \
+	  -W default::DeprecationWarning -W default::PendingDeprecationWarning
+
 bench-speed: .venv/.dev    ## measure the update, the start-up and the memory of a run
 	.venv/bin/python benchmarks/update_speed.py
 
 clean:                     ## remove the virtual environment and caches
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-floors .pytest_cache .ruff_cache .hypothesis
