@@ -32,11 +32,12 @@ setup: .venv/.dev          ## make .venv with Holdfast and its development tools
 demo: .venv/.user          ## train C-TRPO for about 90 s and show the verdict
 	.venv/bin/holdfast demo
 
-check: .venv/.dev          ## lint, format, types, import layers
+check: .venv/.dev          ## lint, format, types, import layers, pinned versions
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/basedpyright
 	.venv/bin/lint-imports --no-cache
+	.venv/bin/python .ci/pins.py
 
 unit: .venv/.dev           ## the tests without the static checks
 	$(PYTEST) -n 2 --dist loadgroup
