@@ -75,13 +75,26 @@ def digest(cell: tuple[str, str, str]) -> Digest:
         return found | {"(learned)": short("".join(parts).encode())}
 
 
+def share_compiled(cache: str) -> None:
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", cache)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
 def record(path: Path, only: str, workers: int) -> None:
     from holdfast.algorithms import ALGORITHMS
 
     cells = [(a, t, p) for t in TASKS for a in ALGORITHMS for p in PRESETS]
     cells = [cell for cell in cells if only in "/".join(cell)]
     # Fresh processes now and then: compiled functions pile up.
-    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=12) as pool:
+    context = get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory() as cache,  # many runs share a compiled function
+        ProcessPoolExecutor(
+            workers, context, share_compiled, (cache,), max_tasks_per_child=12
+        ) as pool,
+    ):
         results = list(track(pool.map(digest, cells), total=len(cells), description="digests"))
     table = {" ".join(cell): found for cell, found in zip(cells, results, strict=True)}
     path.write_text(json.dumps(table, indent=1))
