@@ -47,3 +47,12 @@ def test_each_cost_stands_beside_its_own_limit(
     for text, colour in shown.items():
         name, numbers = text.split()
         assert f"{name} \x1b[{colour}m{numbers}\x1b[0m" in screen.file.getvalue()
+
+
+def test_the_regret_shown_is_of_the_raw_costs(tmp_path: Path):
+    cell = Cell("cell", make_run("c-trpo", env="probe/Speed-v0"))
+    (tmp_path / "cell").mkdir()
+    header = "env_steps,ep_return,ep_cost,cost_regret,cost_regret_raw,steps_per_second\n"
+    (tmp_path / "cell" / "progress.csv").write_text(f"{header}200,1,6,99,12.4,50\n")
+    board = Board([cell], tmp_path, Console(file=io.StringIO()))
+    assert board.describe("cell") == "return 1.0  cost 6.0/25  regret 12  50 steps/s"

@@ -4,6 +4,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,21 @@ def test_runs_are_compared_at_equal_steps(tmp_path: Path):
     at = list(run.columns["env_steps"]).index(20_000)
     assert early.finals["ppo", TASKS[0]].reward[0] == run.columns["ep_return"][at]
     assert early.finals["ppo", TASKS[0]].regret[0] == run.columns["cost_regret"][at]
+
+
+def test_the_raw_regret_is_compared_if_all_runs_have_it(tmp_path: Path):
+    runs, _ = load([write_runs(tmp_path, seeds=2, unfinished=False)])
+    assert payload(summarise(runs, resamples=100), "report")["smoothed"]
+    double = lambda run: run.columns | {"cost_regret_raw": 2 * run.columns["cost_regret"]}
+    both = [replace(run, columns=double(run)) for run in runs]
+    smoothed, raw = (summarise(found, resamples=100) for found in (runs, both))
+    mixed = summarise([*both[1:], runs[0]], resamples=100)
+    for cell, final in smoothed.finals.items():
+        np.testing.assert_array_equal(raw.finals[cell].regret, 2 * final.regret)
+        np.testing.assert_array_equal(mixed.finals[cell].regret, final.regret)
+        low, high = (curves(found.runs)[cell]["regret"].value for found in (smoothed, raw))
+        np.testing.assert_array_equal(high, 2 * low)
+    assert not payload(raw, "report")["smoothed"] and payload(mixed, "report")["smoothed"]
 
 
 def test_nothing_finished_is_compared_where_all_have_been(tmp_path: Path):

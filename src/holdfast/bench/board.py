@@ -99,6 +99,8 @@ class Board:
             colour = "green" if cost <= limit else "red"
             shown.append(f"{label} [{colour}]{text}[/]" if self.live else f"{label} {text}")
         speed = row.get("steps_per_second", 0.0)
+        if "cost_regret_raw" in row:
+            shown.append(f"regret {row['cost_regret_raw']:.0f}")
         return f"return {row['ep_return']:.1f}  {'  '.join(shown)}  {speed:,.0f} steps/s"
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.bench.store import RunLog
 from holdfast.core import stats
 from holdfast.core.stats import Array
-from holdfast.report.finals import Cell, cost_curve
+from holdfast.report.finals import Cell, cost_curve, regret_column
 
 POINTS = 126  # per curve: finer than a screen shows at card width
 CURVES = ("reward", "cost", "regret")
@@ -31,15 +31,16 @@ def curves(runs: Sequence[RunLog]) -> dict[Cell, dict[str, Curve]]:
     for run in runs:
         if run.steps > 0:
             cells.setdefault((run.label, run.task), []).append(run)
-    return {cell: _cell(members) for cell, members in cells.items()}
+    regret = regret_column(runs)
+    return {cell: _cell(members, regret) for cell, members in cells.items()}
 
 
-def _cell(runs: Sequence[RunLog]) -> dict[str, Curve]:
+def _cell(runs: Sequence[RunLog], regret: str) -> dict[str, Curve]:
     grid = _grid(runs)
     series = {
         "reward": [run.columns["ep_return"] for run in runs],
         "cost": [cost_curve(run)[0] for run in runs],
-        "regret": [run.columns["cost_regret"] for run in runs],
+        "regret": [run.columns[regret] for run in runs],
     }
     return {
         name: _curve(grid, [_at(grid, run, v) for run, v in zip(runs, values, strict=True)])

@@ -53,6 +53,15 @@ def cost_curve(run: RunLog) -> tuple[Array, float]:
     return stats.excess_cost(costs, limits) + 1.0, 1.0
 
 
+def regret_column(runs: Sequence[RunLog]) -> str:
+    """The regret that all runs can be compared by: of the raw costs, if every run has logged it.
+
+    Published logs hold smoothed costs only. One kind serves all, as the two are not comparable.
+    """
+    raw = all("cost_regret_raw" in run.columns for run in runs if run.steps > 0)
+    return "cost_regret_raw" if raw else "cost_regret"
+
+
 def horizons(runs: Sequence[RunLog], steps: int | None = None) -> dict[str, int]:
     """Steps at which the runs of each task are compared; `steps` overrides, where it is reached."""
     found: dict[str, int] = {}
@@ -68,6 +77,7 @@ def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Cell, Fin
     """Final values of every cell that has a complete run."""
     rows: dict[Cell, list[tuple[int, float, float, float, float]]] = {}
     limits: dict[Cell, float] = {}
+    regret = regret_column(runs)
     for run in sorted(runs, key=lambda run: run.seed):
         if 0 < horizon[run.task] <= run.steps:
             at = int(np.searchsorted(run.columns["env_steps"], horizon[run.task], "right")) - 1
@@ -76,7 +86,7 @@ def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Cell, Fin
                 float(run.columns["ep_return"][at]),
                 float(cost[at]),
                 float(stats.excess_cost(cost[at], limit)),
-                float(run.columns["cost_regret"][at]),
+                float(run.columns[regret][at]),
             )
             if np.isfinite(row).all():
                 rows.setdefault((run.label, run.task), []).append((run.seed, *row))

@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.bench.runlog import Setting
 from holdfast.core.stats import Array, Estimate
 from holdfast.report.curves import CURVES, Curve, curves
+from holdfast.report.finals import regret_column
 from holdfast.report.summary import Summary
 
 
@@ -25,6 +26,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "rows": sum(run.columns["env_steps"].size for run in summary.runs),
         "runs": len(summary.runs),
         "done": sum(run.done for run in summary.runs),
+        "smoothed": regret_column(summary.runs) == "cost_regret",
         "labels": list(summary.labels),
         "tasks": [_task(summary, task) for task in summary.tasks],
         "finals": {

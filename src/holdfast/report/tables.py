@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.core import stats
 from holdfast.core.stats import Estimate
-from holdfast.report.finals import Cell
+from holdfast.report.finals import Cell, regret_column
 from holdfast.report.payload import differing, short
 from holdfast.report.summary import METRICS, TABLE, Summary, normalised
 
@@ -107,6 +107,7 @@ def latex_final(summary: Summary) -> str:
     head = " & ".join(latex(short(task)) for task in summary.tasks)
     lines = [
         r"% needs \usepackage{booktabs}",
+        f"% regret: {regret_column(summary.runs)}",
         rf"\begin{{tabular}}{{ll{'r' * len(summary.tasks)}}}",
     ]
     lines += [r"\toprule", rf"Algorithm & & {head} \\", r"\midrule"]

@@ -160,7 +160,8 @@ function finalTable() {
   const columns = chosenTasks().map(t => ({title: tasks[t].short, value: l => data.cells[`${l},${t}`]?.[metrics[0]][0] ?? null, cell: l => cell(l, t)}));
   sortable(at("final"), "final", [named, ...columns], chosenLabels().filter(l => chosenTasks().some(t => final(l, t))));
   at("table-note").textContent = (state.metric === "all" ? "Return, cost and cost regret, one below the other: " : "") +
-    "IQM over seeds with the 95 % bootstrap interval. Bold: highest return; boxed: lowest regret, both only among methods whose cost, as printed, is below the limit; coloured costs are not. Click a task to sort.";
+    "IQM over seeds with the 95 % bootstrap interval. Bold: highest return; boxed: lowest regret, both only among methods whose cost, as printed, is below the limit; coloured costs are not. " +
+    (data.smoothed ? "Regrets are of the smoothed costs, since not every run logs the raw ones. " : "Regrets are of the raw costs of each epoch. ") + "Click a task to sort.";
 }
 const one = v => v < 0 ? "−" + one(-v) : v >= 1e5 ? (v / 1e3).toFixed(0) + "k" : v < 0.05 && v > 0 ? v.toPrecision(1) : v.toFixed(1);
 
