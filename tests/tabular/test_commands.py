@@ -16,6 +16,7 @@ from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.figures import figures, paths, policy_square
 from holdfast.tabular.files import write_cmdp
 from holdfast.tabular.flow import Geometry
+from holdfast.tabular.instances import gridworld
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate, occupancy
@@ -45,6 +46,33 @@ def test_solve_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "more states" in capsys.readouterr().out
     commands.solve("FrozenLake-v1", limit=(0.001,))
     assert "active" in capsys.readouterr().out
+
+
+MACHINE = Path(__file__).parents[2] / "docs" / "examples" / "machine.json"
+
+
+def test_the_example_file_through_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands.solve(str(MACHINE))
+    assert "V_r = 1.015" in capsys.readouterr().out
+    assert json.loads(MACHINE.read_text()) == json.loads(
+        (MACHINE.parents[1] / "tabular.md").read_text().split("```json\n")[1].split("```")[0]
+    )
+    commands.verify(str(MACHINE))
+    shown = capsys.readouterr().out
+    assert "toy" not in shown and shown.count("holds") == len(claims.EVERYWHERE)
+    commands.figures("polytope", str(tmp_path), ("svg",), cmdp=str(MACHINE))
+    assert "safe optimum,0.4480874317" in (tmp_path / "polytope.csv").read_text()
+    commands.playground(str(tmp_path / "p.html"), str(MACHINE))
+    assert '"gamma": 0.95' in (tmp_path / "p.html").read_text()
+    with pytest.raises(ValueError, match="paths work for any CMDP"):
+        figures("polytope", tmp_path, ("svg",), own=gridworld("corridor"))
+
+
+@pytest.mark.parametrize("source", [str(MACHINE), "toy", "implicit-bias", "grid:corridor"])
+def test_solve_honours_gamma(source: str) -> None:
+    assert commands.load(source, 0.5).gamma == 0.5 != commands.load(source).gamma
 
 
 @pytest.mark.parametrize("source", ["grid:moon", "no-such-env"])
@@ -94,14 +122,15 @@ def test_figure_trajectories() -> None:
 def test_the_three_paths_of_the_figure() -> None:
     """CPO slides along the limit to the optimum; the entropy barrier's recoveries are the teeth."""
     best = optimum(toy()).reward_return
-    cpo, entropy, log = (paths.run(method, geometry) for _, method, geometry, _ in paths.RUNS)
-    over = cpo[:, 3] > 0.2 + 1e-9
-    assert over.sum() == 2 and cpo[:, 3].max() < 0.2 + 1e-4
-    assert cpo[-1, 2] == pytest.approx(best, abs=1e-7)
-    assert log[-1, 2] == pytest.approx(best, abs=1e-3)
-    assert log[:, 3].max() < 0.2 and np.all(np.diff(log[60:, 3]) > 0.0)
-    teeth = np.diff(entropy[:, 3]) < -0.02
-    assert teeth.sum() == 6 and np.all(entropy[:-1][teeth, 3] >= 0.2 - 1e-9)
+    start = two_action_policy(0.15, 0.25)
+    runs = [paths.run(toy(), start, method, geometry) for _, method, geometry, _ in paths.RUNS]
+    cpo, entropy, log = (run.cost_return[:, 0] for run in runs)
+    assert np.sum(cpo > 0.2 + 1e-9) == 2 and cpo.max() < 0.2 + 1e-4
+    assert runs[0].reward_return[-1] == pytest.approx(best, abs=1e-7)
+    assert runs[2].reward_return[-1] == pytest.approx(best, abs=1e-3)
+    assert log.max() < 0.2 and np.all(np.diff(log[60:]) > 0.0)
+    teeth = np.diff(entropy) < -0.02
+    assert teeth.sum() == 6 and np.all(entropy[:-1][teeth] >= 0.2 - 1e-9)
 
 
 CHROMIUM = next(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The theorems as measurements: each claim is a worst deviation and what rounding allows."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import Geometry, direction, flow
 from holdfast.tabular.instances import random_cmdp, uniform_policy
-from holdfast.tabular.lp import optimum
+from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import advantage, constrained_gramian, evaluate, gradient, occupancy
 from holdfast.tabular.projection import bregman_projection
@@ -81,7 +81,7 @@ def invariance(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> fl
 
 
 def convergence(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
-    late = mirror_path(cmdp, policy, [2e3], Geometry(0.1, "log"))
+    late = mirror_path(cmdp, policy, [2e4], Geometry(0.1, "log"))
     return abs(optimum(cmdp).reward_return - float(late.reward_return[-1]))
 
 
@@ -130,13 +130,23 @@ WITH_MANY_OPTIMA: dict[str, tuple[Check, float]] = {
 """Claims that say something only where the optimum is not unique."""
 
 
-def check_claims(random: int, seed: int, only: str | None = None) -> list[Claim]:
-    """Test every claim, or the one of that text, on its examples and on random CMDPs."""
+def check_claims(
+    random: int, seed: int, only: str | None = None, own: Mapping[str, FiniteCMDP] = {}
+) -> list[Claim]:
+    """Test every claim, or the one of that text, on `own` CMDPs or our examples, and at random.
+
+    Own rewards and costs are scaled to 1, which is what the tolerances are meant for.
+    """
     rng = np.random.default_rng(seed)
     bias, drawn = implicit_bias(), [_instance(rng) for _ in range(random)]
-    places = (
+    examples = (
         ("toy", EVERYWHERE, [(toy(), two_action_policy(0.3, 0.1))]),
         ("implicit bias", WITH_MANY_OPTIMA, [(bias, uniform_policy(bias))]),
+    )
+    scaled = {name: _to_unit(cmdp) for name, cmdp in own.items()}
+    theirs = [(name, EVERYWHERE, [(cmdp, interior_policy(cmdp))]) for name, cmdp in scaled.items()]
+    places = (
+        *(theirs or examples),
         (f"{random} random", EVERYWHERE, [(cmdp, uniform_policy(cmdp)) for cmdp in drawn]),
     )
     return [
@@ -145,6 +155,17 @@ def check_claims(random: int, seed: int, only: str | None = None) -> list[Claim]
         for text, (check, allowed) in claims.items()
         if instances and only in (None, text)
     ]
+
+
+def _to_unit(cmdp: FiniteCMDP) -> FiniteCMDP:
+    largest = lambda signal: np.maximum(np.abs(signal).max(axis=(-2, -1)), 1e-300)
+    unit = largest(cmdp.cost)
+    return replace(
+        cmdp,
+        reward=cmdp.reward / largest(cmdp.reward),
+        cost=cmdp.cost / unit[:, None, None],
+        cost_limit=cmdp.cost_limit / unit,
+    )
 
 
 def _instance(rng: np.random.Generator) -> FiniteCMDP:

@@ -2,6 +2,7 @@
 """Commands of the exact side: solve, verify, figures, playground."""
 
 import json as json_format
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +21,16 @@ SHOWN_STATES = 20
 """States whose policy the table shows; the JSON output holds all of them."""
 
 
-def load(source: str, gamma: float = 0.95) -> FiniteCMDP:
-    """A CMDP by name: a JSON file, `toy`, `implicit-bias`, `grid:NAME`, or a toy-text id."""
-    if source.endswith(".json"):
-        return read_cmdp(source)
-    if source in ("toy", "implicit-bias"):
-        return toy() if source == "toy" else implicit_bias()
+def load(source: str, gamma: float | None = None) -> FiniteCMDP:
+    """A CMDP by name: a JSON file, `toy`, `implicit-bias`, `grid:NAME`, or a toy-text id.
+
+    The first three have a discount of their own, which `gamma` replaces.
+    """
+    if source.endswith(".json") or source in ("toy", "implicit-bias"):
+        named = {"toy": toy, "implicit-bias": implicit_bias}
+        cmdp = named[source]() if source in named else read_cmdp(source)
+        return cmdp if gamma is None else replace(cmdp, gamma=gamma)
+    gamma = 0.95 if gamma is None else gamma
     if source.startswith("grid:"):
         name = source.removeprefix("grid:")
         if name not in MAPS:
@@ -45,7 +50,7 @@ def load(source: str, gamma: float = 0.95) -> FiniteCMDP:
 def solve(
     source: tyro.conf.Positional[str],
     limit: tuple[float, ...] = (),
-    gamma: float = 0.95,
+    gamma: float | None = None,
     json: bool = False,
 ) -> None:
     """Solve a finite CMDP exactly: optimum, policy, active constraints, shadow prices.
@@ -56,7 +61,7 @@ def solve(
         source: A .json file, toy, implicit-bias, grid:lava, or a Gymnasium id such as
             FrozenLake-v1, CliffWalking-v1, Taxi-v3.
         limit: Cost limits that replace the ones of the source; `inf` switches one off.
-        gamma: Discount of gridworlds and Gymnasium environments.
+        gamma: Discount; without it that of the file or example, 0.95 for gridworlds and Gymnasium.
         json: Print JSON instead of a table.
     """
     cmdp = load(source, gamma)
@@ -137,17 +142,24 @@ def show_solution(source: str, report: dict[str, Any]) -> None:
         console.print(f"... and {len(policy) - SHOWN_STATES} more states; --json shows all")
 
 
-def verify(random: int = 20, seed: int = 0) -> None:
-    """Check the theorems numerically on the toy and on random CMDPs; exits with 1 if one fails.
+def verify(
+    source: tyro.conf.Positional[str] = "", random: int | None = None, seed: int = 0
+) -> None:
+    """Check the theorems numerically; exits with 1 if one fails.
+
+    On the toy and on random CMDPs, or on one of your own, starting from a policy inside its limits.
 
     Args:
-        random: How many random CMDPs, up to 20 states, 5 actions and 3 constraints.
+        source: Any source that `holdfast solve` takes.
+        random: How many random CMDPs, up to 20 states, 5 actions and 3 constraints; 20 without a
+            source, none with one.
         seed: Seed of the random CMDPs.
     """
     from holdfast.tabular.claims import check_claims
 
     table = Table("claim", "on", "worst deviation", "allowed", "verdict", box=None)
-    claims = check_claims(random, seed)
+    own = {source: load(source)} if source else {}
+    claims = check_claims((0 if own else 20) if random is None else random, seed, own=own)
     for claim in claims:
         verdict = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
         table.add_row(
@@ -163,6 +175,7 @@ def figures(
     out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "figures",
     formats: tuple[str, ...] = ("png", "svg", "pdf"),
     parity: bool = False,
+    cmdp: str = "toy",
 ) -> None:
     """Draw the paper's figures from exact computations, each with its data as CSV.
 
@@ -171,20 +184,26 @@ def figures(
         out: Folder to write to.
         formats: Any of png, svg, pdf.
         parity: Trajectories by the published recipe, overshoot and log-d Gramian included.
+        cmdp: Another CMDP to draw, any source that `holdfast solve` takes; all but divergence and
+            paths need 2 states, 2 actions and 1 constraint.
     """
     from holdfast.tabular.figures import figures as draw
 
-    for file in draw(name, out, formats, parity):
+    own = None if cmdp == "toy" else load(cmdp)
+    for file in draw(name, out, formats, parity, own):
         print(file)
 
 
-def playground(out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "playground.html") -> None:
+def playground(
+    out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "playground.html", cmdp: str = "toy"
+) -> None:
     """Write the interactive page: one HTML file that works offline.
 
     Args:
         out: The file to write.
+        cmdp: Another CMDP of 2 states, 2 actions and 1 constraint.
     """
     from holdfast.tabular.playground import page
 
-    Path(out).write_text(page(), encoding="utf-8")
+    Path(out).write_text(page(load(cmdp)), encoding="utf-8")
     print(f"{out}: open it in a browser")

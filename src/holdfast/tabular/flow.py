@@ -73,6 +73,17 @@ class Path:
     stopped: str
     """Why it ended, in words."""
 
+    @staticmethod
+    def of(time: Floats, points: list[Evaluation], stopped: str) -> "Path":
+        """The path through evaluated policies."""
+        return Path(
+            time=time,
+            policy=np.stack([point.policy for point in points]),
+            reward_return=np.array([point.reward_return for point in points]),
+            cost_return=np.stack([point.cost_return for point in points]),
+            stopped=stopped,
+        )
+
 
 def direction(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
     """x = G_C⁺ ∇V_r [S, A], the least-norm natural gradient at an evaluated policy."""
@@ -131,7 +142,7 @@ def ascend(
         if np.any(found.slack[guarded] <= 0.0):
             stopped = f"crossed a limit in step {len(points) - 1}"
             break
-    return _path(np.arange(len(points), dtype=np.float64), points, stopped)
+    return Path.of(np.arange(len(points), dtype=np.float64), points, stopped)
 
 
 def _safe_step(
@@ -179,7 +190,7 @@ def flow(
             atol=tolerance,
         )
     points = [evaluate(cmdp, softmax(flat.reshape(theta.shape))) for flat in solution.y.T]
-    return _path(np.asarray(solution.t), points, str(solution.message))
+    return Path.of(np.asarray(solution.t), points, str(solution.message))
 
 
 def _logits(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
@@ -200,13 +211,3 @@ def _start(cmdp: FiniteCMDP, policy: Floats, guarded: Any) -> Evaluation:
             f"{cmdp.cost_limit.tolist()}; start inside the safe set (`interior_policy` finds one)."
         )
     return found
-
-
-def _path(time: Floats, points: list[Evaluation], stopped: str) -> Path:
-    return Path(
-        time=time,
-        policy=np.stack([point.policy for point in points]),
-        reward_return=np.array([point.reward_return for point in points]),
-        cost_return=np.stack([point.cost_return for point in points]),
-        stopped=stopped,
-    )

@@ -56,13 +56,8 @@ def mirror_path(
             dual, found = solve_dual(cmdp, stop * cmdp.reward, prior, terms, guess)
             reached = stop
         points.append(found)
-    return Path(
-        time=np.asarray(times, dtype=np.float64),
-        policy=np.stack([point.policy for point in points]),
-        reward_return=np.array([point.reward_return for point in points]),
-        cost_return=np.stack([point.cost_return for point in points]),
-        stopped="solved at every requested time",
-    )
+    when = np.asarray(times, dtype=np.float64)
+    return Path.of(when, points, "solved at every requested time")
 
 
 def _stops(reached: float, goal: float) -> list[float]:

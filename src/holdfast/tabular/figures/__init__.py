@@ -6,20 +6,23 @@ from pathlib import Path
 
 from matplotlib import rc_context
 
+from holdfast.tabular.cmdp import FiniteCMDP
 from holdfast.tabular.figures import divergence, paths, policy_square, polytope, trust_regions
 from holdfast.tabular.figures.animation import animate
 from holdfast.tabular.figures.drawing import STYLE, Drawing, save
 
 __all__ = ["FIGURES", "Drawing", "figures"]
 
-FIGURES: dict[str, Callable[[bool], Drawing]] = {
+FIGURES: dict[str, Callable[[FiniteCMDP | None, bool], Drawing]] = {
     "policy-square": policy_square.draw,
-    "trust-regions": lambda parity: trust_regions.draw(),
-    "divergence": lambda parity: divergence.draw(),
-    "polytope": lambda parity: polytope.draw(),
-    "paths": lambda parity: paths.draw(),
+    "trust-regions": lambda own, parity: trust_regions.draw(own),
+    "divergence": lambda own, parity: divergence.draw(),
+    "polytope": lambda own, parity: polytope.draw(own),
+    "paths": lambda own, parity: paths.draw(own),
 }
-"""Figures 1 to 5 by name; the flag asks for parity with the published recipe where it matters."""
+"""By name, for one's own CMDP or the toy; the flag asks for the published recipe."""
+ANY_SIZE = ("divergence", "paths")
+"""Figures that need no policy square, hence no 2 states, 2 actions and 1 constraint."""
 
 
 def figures(
@@ -27,9 +30,17 @@ def figures(
     out_dir: str | Path = "figures",
     formats: Sequence[str] = ("png", "svg", "pdf"),
     parity: bool = False,
+    own: FiniteCMDP | None = None,
 ) -> list[Path]:
     """Draw one figure, `all`, or the `animation`, into a folder; returns the files written."""
     known = [*FIGURES, "animation"]
+    if own is not None and (own.reward.shape != (2, 2) or own.num_constraints != 1):
+        if name not in ("all", *ANY_SIZE):
+            raise ValueError(
+                f"{name} draws 2 states, 2 actions and 1 constraint, not {own.reward.shape} and "
+                f"{own.num_constraints}; {' and '.join(ANY_SIZE)} work for any CMDP."
+            )
+        known = list(ANY_SIZE)
     if name != "all" and name not in known:
         raise ValueError(f"unknown figure {name!r}; use one of all, {', '.join(known)}.")
     if unknown := sorted(set(formats) - {"png", "svg", "pdf"}):
@@ -39,10 +50,10 @@ def figures(
     files: list[Path] = []
     for wanted in known if name == "all" else [name]:
         if wanted == "animation":
-            files.append(animate(folder / "animation.gif"))
+            files.append(animate(folder / "animation.gif", own))
             continue
         with rc_context(STYLE):
-            drawing = FIGURES[wanted](parity)
+            drawing = FIGURES[wanted](own, parity)
         published = parity and wanted == "policy-square"
         files += save(drawing, folder / (f"{wanted}-parity" if published else wanted), formats)
     return files

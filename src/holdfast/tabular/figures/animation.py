@@ -9,11 +9,11 @@ from matplotlib import rc_context
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from holdfast.tabular.cmdp import Floats, toy, two_action_policy
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, RED, STYLE, canvas
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.flow import Geometry
-from holdfast.tabular.lp import optimum
+from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.occupancy import evaluate
 from holdfast.tabular.square import Square
 from holdfast.tabular.trust import update
@@ -22,18 +22,18 @@ RADIUS, FRAMES = 0.01, 40
 GEOMETRY = Geometry(0.1, "log")
 
 
-def walk() -> list[Floats]:
+def walk(cmdp: FiniteCMDP, start: Floats) -> list[Floats]:
     """Exact C-TRPO updates from one start."""
-    policies = [two_action_policy(0.12, 0.2)]
+    policies = [start]
     for _ in range(FRAMES - 1):
-        policies.append(update(toy(), policies[-1], RADIUS, "ctrpo", GEOMETRY).policy)
+        policies.append(update(cmdp, policies[-1], RADIUS, "ctrpo", GEOMETRY).policy)
     return policies
 
 
-def animate(file: Path) -> Path:
+def animate(file: Path, own: FiniteCMDP | None = None) -> Path:
     """Write the animation as a GIF."""
-    cmdp = toy()
-    policies = walk()
+    cmdp = own or toy()
+    policies = walk(cmdp, interior_policy(own) if own else two_action_policy(0.12, 0.2))
     found = [evaluate(cmdp, policy) for policy in policies]
     square = Square.of(cmdp, 301)
     with rc_context(STYLE):
@@ -43,8 +43,9 @@ def animate(file: Path) -> Path:
         draw_background(left, cmdp)
         left.set_ylabel(NAMES[1])
         left.plot(*optimum(cmdp).policy[:, 0], "*", color=RED, ms=9, mec="white", mew=0.6)
-        right.axhline(0.2, color=INK, lw=1.2)
-        right.set(xlim=(0, FRAMES - 1), ylim=(0, 1.25), xlabel="update")
+        right.axhline(float(cmdp.cost_limit[0]), color=INK, lw=1.2)
+        top = 1.12 * max(optimum(cmdp).reward_return, float(cmdp.cost_limit[0]))
+        right.set(xlim=(0, FRAMES - 1), ylim=(0, top), xlabel="update")
         (reward,) = right.plot([], [], color=BLUE, label=r"$V_r$")
         (cost,) = right.plot([], [], color=ORANGE, label=r"$V_c$")
         right.legend(loc="center right")

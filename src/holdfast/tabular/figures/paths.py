@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.tabular.cmdp import Floats, toy, two_action_policy
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.figures.drawing import BLUE, GREEN, INK, ORANGE, Drawing, canvas
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
-from holdfast.tabular.flow import Geometry
+from holdfast.tabular.flow import Geometry, Path
+from holdfast.tabular.lp import interior_policy
 from holdfast.tabular.occupancy import evaluate
 from holdfast.tabular.trust import Method, update
 
@@ -26,32 +27,40 @@ RUNS: tuple[tuple[str, Method, Geometry, str], ...] = (
 )
 
 
-def run(method: Method, geometry: Geometry) -> Floats:
-    """Rows (π(a1|s1), π(a1|s2), V_r, V_c) of exact updates from one start [STEPS + 1, 4]."""
-    policy = two_action_policy(0.15, 0.25)
-    rows: list[Floats] = []
-    for _ in range(STEPS + 1):
-        found = evaluate(toy(), policy)
-        rows.append(np.array([*policy[:, 0], found.reward_return, found.cost_return[0]]))
-        policy = update(toy(), policy, RADIUS, method, geometry).policy
-    return np.array(rows)
+def run(cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry) -> Path:
+    """STEPS exact updates from one start."""
+    points = [evaluate(cmdp, start)]
+    for _ in range(STEPS):
+        policy = update(cmdp, points[-1].policy, RADIUS, method, geometry).policy
+        points.append(evaluate(cmdp, policy))
+    return Path.of(np.arange(STEPS + 1.0), points, "took all steps")
 
 
-def draw() -> Drawing:
+def draw(own: FiniteCMDP | None = None) -> Drawing:
+    """The toy's paths, or those of any CMDP from its interior policy: return, and worst excess."""
+    cmdp = own or toy()
+    start = interior_policy(own) if own else two_action_policy(0.15, 0.25)
     figure = canvas(7.2, 2.9)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.55))
-    draw_background(left, toy())
-    left.set_ylabel(NAMES[1])
+    square = cmdp.reward.shape == (2, 2) and cmdp.num_constraints == 1
+    if square:
+        draw_background(left, cmdp)
+    else:
+        left.set(xlabel="update")
+        left.spines[["top", "right"]].set_visible(False)
+    left.set_ylabel(NAMES[1] if square else r"$V_r$")
     rows: list[tuple[Any, ...]] = []
     for name, method, geometry, colour in RUNS:
-        data = run(method, geometry)
-        left.plot(*data[:, :2].T, "-o", color=colour, ms=2.4, mec="white", mew=0.3, lw=1.1)
-        right.plot(data[:, 3], "-o", color=colour, ms=2.6, label=name)
-        rows += [(name, step, *map(float, line)) for step, line in enumerate(data)]
-    right.axhline(0.2, color=INK, lw=1.2)
-    right.text(STEPS, 0.2005, r"$b$", va="bottom", ha="right")
-    right.set(xlabel="update", ylabel=r"$V_c$", ylim=(0.135, 0.204))
+        path = run(cmdp, start, method, geometry)
+        track = path.policy[:, :, 0].T if square else (path.time, path.reward_return)
+        left.plot(*track, "-o", color=colour, ms=2.4, mec="white", mew=0.3, lw=1.1)
+        excess = np.max(path.cost_return - cmdp.cost_limit, axis=1, initial=-np.inf)
+        right.plot(excess, "-o", color=colour, ms=2.6, label=name)
+        columns = zip(path.reward_return.tolist(), path.cost_return.tolist(), strict=True)
+        rows += [(name, step, reward, *costs) for step, (reward, costs) in enumerate(columns)]
+    right.axhline(0.0, color=INK, lw=1.2)
+    right.set(xlabel="update", ylabel=r"$V_c - b$" if square else r"$\max_i\, V_{c_i} - b_i$")
     right.spines[["top", "right"]].set_visible(False)
     right.legend(loc="lower right")
-    names = ("method", "update", "pi_a1_s1", "pi_a1_s2", "reward_return", "cost_return")
-    return Drawing(figure, names, rows)
+    costs = tuple(f"cost_return_{i}" for i in range(cmdp.num_constraints))
+    return Drawing(figure, ("method", "update", "reward_return", *costs), rows)

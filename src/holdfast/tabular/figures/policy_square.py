@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figure 1: NPG and C-NPG trajectories in the policy square of the toy CMDP."""
 
+from itertools import chain, islice, repeat
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.patheffects import Normal, Stroke
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.figures.drawing import INK, RED, Drawing, canvas
 from holdfast.tabular.flow import Geometry, Path, ascend
-from holdfast.tabular.lp import optimum
+from holdfast.tabular.lp import interior_policy, optimum, safest
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate, softmax
 from holdfast.tabular.square import Square
@@ -20,14 +21,16 @@ NAMES = (r"$\pi(a_1\mid s_1)$", r"$\pi(a_1\mid s_2)$")
 
 
 def starts(cmdp: FiniteCMDP, count: int = 10, seed: int = 0) -> list[Floats]:
-    """Policies with logits θ ~ N(0, I), redrawn while V_c ≥ b − 0.1."""
+    """Policies with logits θ ~ N(0, I), redrawn while V_c ≥ b − 0.1.
+
+    Where the safe set is narrow, 0.6 of the largest slack replaces 0.1, and after 10,000 draws the
+    interior policy what is missing.
+    """
     rng = np.random.default_rng(seed)
-    kept: list[Floats] = []
-    while len(kept) < count:
-        policy = softmax(rng.normal(size=cmdp.reward.shape))
-        if np.all(evaluate(cmdp, policy).slack > 0.1):
-            kept.append(policy)
-    return kept
+    least = min(0.1, 0.6 * safest(cmdp)[1])
+    drawn = (softmax(rng.normal(size=cmdp.reward.shape)) for _ in range(10_000))
+    inside = (policy for policy in drawn if np.all(evaluate(cmdp, policy).slack > least))
+    return list(islice(chain(inside, repeat(interior_policy(cmdp))), count))
 
 
 def trajectory(cmdp: FiniteCMDP, start: Floats, beta: float, parity: bool) -> Path:
@@ -46,8 +49,6 @@ def draw_background(axes: Any, cmdp: FiniteCMDP) -> Any:
         origin="lower",
         extent=(0, 1, 0, 1),
         cmap="YlGnBu_r",
-        vmin=0.0,
-        vmax=1.84,
         interpolation="bilinear",
         rasterized=True,
     )
@@ -61,9 +62,9 @@ def draw_background(axes: Any, cmdp: FiniteCMDP) -> Any:
     return image
 
 
-def draw(parity: bool = False) -> Drawing:
-    cmdp = toy()
-    best, free = optimum(cmdp), optimum(toy(np.inf))
+def draw(own: FiniteCMDP | None = None, parity: bool = False) -> Drawing:
+    cmdp = own or toy()
+    best, free = optimum(cmdp), optimum(cmdp.with_limit(np.inf))
     figure = canvas(7.2, 2.75)
     panels: Any = figure.subplots(1, 3, sharey=True)
     rows: list[tuple[Any, ...]] = []
@@ -89,7 +90,8 @@ def draw(parity: bool = False) -> Drawing:
         )
         axes.set_title("NPG" if beta == 0.0 else rf"C-NPG, $\beta = {beta:g}$")
     panels[0].set_ylabel(NAMES[1])
-    panels[2].text(0.06, 0.42, r"$V_c > b$", color=INK, fontsize=8)
+    if own is None:
+        panels[2].text(0.06, 0.42, r"$V_c > b$", color=INK, fontsize=8)
     figure.colorbar(image, ax=list(panels), label=r"$V_r$", shrink=0.72, pad=0.015)
     names = ("beta", "trajectory", "time", "pi_a1_s1", "pi_a1_s2", "reward_return", "cost_return")
     return Drawing(figure, names, rows)

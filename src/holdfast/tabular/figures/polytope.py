@@ -1,61 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 4: the linear programme. Occupancies of the toy form a quadrilateral in a tetrahedron."""
+"""Figure 4: the linear programme. Occupancies of a 2×2 CMDP form a quadrilateral in a tetrahedron.
 
-from itertools import product
+The drawing is the projection onto the quadrilateral's own plane, turned so that up is more reward.
+"""
+
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.figures.drawing import BLUE, GREEN, INK, RED, Drawing, canvas
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import occupancy
 
-CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0.5, 0.9, 0], [0.5, 0.3, 0.85]])
-"""Where the four unit occupancies (s1a1, s1a2, s2a1, s2a2) are drawn."""
-VIEW = (38, 128)
 ORDER = ((0, 0), (0, 1), (1, 1), (1, 0))
 """Deterministic policies (π(a1|s1), π(a1|s2)) around the quadrilateral."""
 
 
-def draw() -> Drawing:
-    cmdp = toy()
+def draw(own: FiniteCMDP | None = None) -> Drawing:
+    cmdp = own or toy()
     vertices = np.array([occupancy(cmdp, two_action_policy(*p)).reshape(-1) for p in ORDER])
-    safe = clip_polygon(vertices, cmdp)
-    figure = canvas(4.2, 3.7)
-    figure.set_layout_engine("none")  # 3-D axes keep wide margins: let them overlap the edge
-    axes: Any = figure.add_axes((-0.2, -0.08, 1.2, 1.18), projection="3d")
-    for i, j in product(range(4), repeat=2):
-        if i < j:
-            axes.plot(*CORNERS[[i, j]].T, color="#9a9a9a", lw=0.8, zorder=1)
-    for corner, name in zip(CORNERS, ("s_1a_1", "s_1a_2", "s_2a_1", "s_2a_2"), strict=True):
-        outward = corner + 0.09 * (corner - CORNERS.mean(axis=0))
-        axes.text(*outward, rf"${name}$", fontsize=8, ha="center", va="center")
-    _patch(axes, cutting_plane(cmdp), "#777777", 0.10)
-    _patch(axes, vertices, BLUE, 0.22)
-    _patch(axes, safe, GREEN, 0.55)
-    cut = safe[np.isclose(safe @ cmdp.cost[0].reshape(-1), cmdp.cost_limit[0])] @ CORNERS
-    axes.plot(*cut.T, color=INK, lw=1.8, zorder=5)
-    axes.text(*cut.mean(axis=0), r"$c\cdot d=b$   ", fontsize=8, ha="right", va="top", zorder=9)
+    safe, flat = clip_polygon(vertices, cmdp), projection(vertices, cmdp.reward.reshape(-1))
+    figure = canvas(4.6, 4.0)
+    axes: Any = figure.subplots()
+    _draw_simplex(axes, flat)
+    axes.fill(*flat(vertices).T, facecolor=BLUE, alpha=0.18)
+    axes.fill(*flat(vertices).T, fill=False, edgecolor=BLUE, lw=1.2)
+    axes.fill(*flat(safe).T, facecolor=GREEN, alpha=0.45)
+    _name_parts(axes, flat, vertices, safe, cmdp)
     rows: list[tuple[Any, ...]] = [
         ("vertex", *p, *map(float, d)) for p, d in zip(ORDER, vertices, strict=True)
     ]
-    for label, limit, colour in (("free optimum", np.inf, RED), ("safe optimum", 0.2, INK)):
-        best = optimum(toy(limit))
-        point = best.occupancy.reshape(-1) @ CORNERS
-        axes.plot(*point[:, None], "*", color=colour, ms=11, mec="white", mew=0.6, zorder=8)
-        side = "right" if colour == INK else "left"
-        axes.text(*point, f"  {label}   ", fontsize=8, color=colour, ha=side, va="top", zorder=9)
+    limits = (("free optimum", np.inf, RED), ("safe optimum", cmdp.cost_limit[0], INK))
+    for label, limit, colour in limits:
+        best = optimum(cmdp.with_limit(float(limit)))
+        point = flat(best.occupancy.reshape(1, -1))[0]
+        axes.axhline(point[1], color=colour, lw=0.8, ls=":", zorder=1)
+        axes.plot(*point, "*", color=colour, ms=12, mec="white", mew=0.6, zorder=8)
+        side = "left" if point[0] > 0.0 else "right"
+        axes.text(
+            float(side == "right"),
+            point[1],
+            rf"{label}, $V_r = {best.reward_return:.3f}$",
+            transform=axes.get_yaxis_transform(),
+            color=colour,
+            ha=side,
+            va="bottom",
+        )
         rows.append(
             (label, *map(float, best.policy[:, 0]), *map(float, best.occupancy.reshape(-1)))
         )
-    _reward_arrow(axes, cmdp, vertices)
-    axes.set_axis_off()
-    axes.view_init(elev=VIEW[0], azim=VIEW[1])
-    axes.set_box_aspect((1, 0.9, 0.85), zoom=1.15)
+    axes.set_aspect("equal")
+    axes.margins(0.22, 0.08)
+    axes.set(xticks=[], yticks=[], ylabel=r"reward $r\cdot d$  $\rightarrow$")
+    axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
     names = ("point", "pi_a1_s1", "pi_a1_s2", "d_s1a1", "d_s1a2", "d_s2a1", "d_s2a2")
     return Drawing(figure, names, rows)
+
+
+def projection(vertices: Floats, reward: Floats) -> Any:
+    """d [n, 4] ↦ [n, 2]: orthogonal onto the vertices' plane, the second axis along the reward."""
+    centre = vertices.mean(axis=0)
+    basis = np.linalg.svd(vertices - centre)[2][:2]
+    up = basis @ reward
+    up = up / np.linalg.norm(up) if np.linalg.norm(up) > 1e-12 else np.array([0.0, 1.0])
+    turn = np.array([[up[1], -up[0]], up])
+    return lambda d: (d - centre) @ (turn @ basis).T
 
 
 def clip_polygon(vertices: Floats, cmdp: FiniteCMDP) -> Floats:
@@ -72,32 +83,31 @@ def clip_polygon(vertices: Floats, cmdp: FiniteCMDP) -> Floats:
     return np.array(kept)
 
 
-def cutting_plane(cmdp: FiniteCMDP) -> Floats:
-    """Where the plane c·d = b meets the edges of the simplex, as barycentric rows."""
-    cost, limit = cmdp.cost[0].reshape(-1), cmdp.cost_limit[0]
-    rows: list[Floats] = []
-    for i, j in product(range(4), repeat=2):
-        if cost[i] <= limit < cost[j]:
-            row = np.zeros(4)
-            row[j] = (limit - cost[i]) / (cost[j] - cost[i])
-            row[i] = 1.0 - row[j]
-            rows.append(row)
-    return np.array(rows)
+def _draw_simplex(axes: Any, flat: Any) -> None:
+    """The tetrahedron of all laws over (s, a), seen against the quadrilateral's plane."""
+    corners = flat(np.eye(4))
+    for pair in combinations(corners, 2):
+        axes.plot(*np.array(pair).T, color="#bdbdbd", lw=0.8, zorder=0)
+    for corner, name in zip(corners, ("s_1a_1", "s_1a_2", "s_2a_1", "s_2a_2"), strict=True):
+        outward = corner + 0.07 * corner / np.linalg.norm(corner)
+        axes.text(*outward, rf"${name}$", color="#777777", ha="center", va="center")
 
 
-def _patch(axes: Any, vertices: Floats, colour: str, alpha: float) -> None:
-    corners = vertices @ CORNERS
-    patch = Poly3DCollection([corners], facecolor=colour, alpha=alpha, edgecolor=colour, lw=1.0)
-    axes.add_collection3d(patch)
-
-
-def _reward_arrow(axes: Any, cmdp: FiniteCMDP, vertices: Floats) -> None:
-    """The reward's gradient within the quadrilateral's plane, from its middle."""
-    centre = vertices.mean(axis=0)
-    basis, _ = np.linalg.qr((vertices[1:3] - vertices[0]).T)
-    within = basis @ (basis.T @ cmdp.reward.reshape(-1))
-    step = 0.28 * (within / np.linalg.norm(within)) @ CORNERS
-    start = centre @ CORNERS
-    axes.plot(*np.stack([start, start + step]).T, color=RED, lw=1.6, zorder=7)
-    axes.plot(*(start + step)[:, None], "v", color=RED, ms=5, zorder=7)
-    axes.text(*(start + 1.15 * step), r"  $r$", color=RED, fontsize=9, va="top", zorder=7)
+def _name_parts(axes: Any, flat: Any, vertices: Floats, safe: Floats, cmdp: FiniteCMDP) -> None:
+    """Corners by their policies, the two parts by what they are, the cut between them."""
+    for policy, corner in zip(ORDER, flat(vertices), strict=True):
+        inward = corner * (1.0 - 0.13 / max(0.2, float(np.linalg.norm(corner))))
+        axes.plot(*corner, "o", color=BLUE, ms=3)
+        axes.text(*inward, f"{policy}", fontsize=7, color=BLUE, ha="center", va="center")
+    on_cut = np.isclose(safe @ cmdp.cost[0].reshape(-1), cmdp.cost_limit[0])
+    if not np.any(on_cut):
+        return
+    cut = flat(safe[on_cut])
+    axes.plot(*cut.T, color=INK, lw=1.8, zorder=5)
+    costly = vertices[vertices @ cmdp.cost[0].reshape(-1) > cmdp.cost_limit[0]]
+    above = np.vstack([costly, safe[on_cut]])
+    parts = (("safe set", safe, INK), ("costs too much", above, BLUE))
+    for name, corners, colour in parts:
+        axes.text(*flat(corners).mean(axis=0), name, color=colour, ha="center", va="center")
+    low = cut[np.argmin(cut[:, 1])]
+    axes.annotate(r"$c\cdot d=b$", low, (6, -3), textcoords="offset points", ha="left", va="top")

@@ -7,9 +7,10 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from holdfast.tabular.barrier import BARRIERS
-from holdfast.tabular.cmdp import Floats, toy, two_action_policy
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, canvas
 from holdfast.tabular.flow import Geometry
+from holdfast.tabular.lp import interior_policy
 from holdfast.tabular.occupancy import Evaluation, evaluate
 from holdfast.tabular.square import Square
 
@@ -17,13 +18,13 @@ BETAS = (1e-3, 1e-1, 1.0, 2.0)
 CENTRES = (((0.6, 0.4), 0.05), ((0.5, 0.3), 0.01))
 
 
-def draw() -> Drawing:
-    cmdp = toy()
+def draw(own: FiniteCMDP | None = None) -> Drawing:
+    cmdp = own or toy()
     square = Square.of(cmdp, 1201)
     figure = canvas(7.2, 4.1)
     panels: Any = figure.subplots(2, 4)
     rows: list[tuple[Any, ...]] = []
-    for row, (centre, radius) in zip(panels, CENTRES, strict=True):
+    for row, (centre, radius) in zip(panels, _centres(own), strict=True):
         old = evaluate(cmdp, two_action_policy(*centre))
         kl, spent = square.kl(old), square.surrogate(old, old.adv_c[0])
         near = np.where(spent <= old.slack[0], kl, np.inf)
@@ -39,7 +40,7 @@ def draw() -> Drawing:
         for axes in row[:3]:
             _frame(axes, square, old, np.asarray(centre), kl, radius)
         _models(row[3], old, radius)
-        row[0].set_ylabel(rf"$\pi_k=({centre[0]:g},{centre[1]:g}),\ \delta={radius:g}$")
+        row[0].set_ylabel(rf"$\pi_k=({centre[0]:.3g},{centre[1]:.3g}),\ \delta={radius:g}$")
         rows += [
             _summary(square, name, beta, centre, radius, d) for (name, beta), d in regions.items()
         ]
@@ -49,6 +50,14 @@ def draw() -> Drawing:
     figure.legend(handles=_legend(), loc="outside lower center", ncols=7)
     names = ("region", "beta", "x", "y", "radius", "area", "x_min", "x_max", "y_min", "y_max")
     return Drawing(figure, names, rows)
+
+
+def _centres(own: FiniteCMDP | None) -> tuple[tuple[tuple[float, float], float], ...]:
+    """Where the regions are drawn and how large: one's own CMDP from its interior policy."""
+    if own is None:
+        return CENTRES
+    x, y = (float(p) for p in interior_policy(own)[:, 0])
+    return tuple(((x, y), radius) for _, radius in CENTRES)
 
 
 def _region(
