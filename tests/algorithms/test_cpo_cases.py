@@ -11,7 +11,7 @@ import pytest
 from holdfast.algorithms import CPO, PCPO, cpo_hysteresis
 from holdfast.core.policies import Categorical
 from holdfast.core.trust_region import Trial, TrustRegion
-from holdfast.core.types import Batch, Learner, sampled_batch
+from holdfast.core.types import Batch, Learner, replace, sampled_batch
 from holdfast.tabular.batch import batch_of, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.occupancy import evaluate
@@ -28,9 +28,10 @@ def numbers(cost: float, limit: float = 25.0) -> Batch:
 def plan(algorithm: CPO, cost: float, was: bool = False, slope: float = 1.0) -> Any:
     """The plan for H = I, g = (1, 0), a = slope · (0.6, 0.8): s = slope², reach √(2δ)·slope."""
     x, rows = jnp.array([1.0, 0.0]), slope * jnp.array([[0.6, 0.8]])
-    batch = numbers(cost)
-    c = batch.cost_return - batch.cost_limit
-    return algorithm.plan(jnp.ones(()), rows, rows, rows @ x, c, batch, jnp.asarray(was))
+    flat = jnp.array([slope**2 <= 1e-6])
+    return algorithm.plan(
+        jnp.ones(()), rows @ rows.T, rows @ x, flat, numbers(cost), jnp.asarray(was)
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_c13_on_the_toy(float64: None) -> None:
     _, batch, learner = toy_learner(algorithm)
     after, told = jax.jit(algorithm.update)(learner, batch, jax.random.key(0))
     assert int(told["case"]) == 2 and int(told["status"]) == 0
-    assert float(told["spent"]) <= 0.00852 + 1e-9
+    assert float(told["spent"][0]) <= 0.00852 + 1e-9
     assert 0.08 < float(told["gain"]) <= 0.14663 + 1e-4  # the exact optimum in the curved region
     assert isinstance(after.policy, Categorical)
     assert float(told["kl"]) <= 0.05
@@ -111,14 +112,26 @@ def test_c13_on_the_toy(float64: None) -> None:
 def test_pcpo_natural_step_and_its_projection(float64: None) -> None:
     """The candidate before the search, against the projection solved by hand."""
     algorithm = PCPO(region=EXACT, reward_direction="natural")
-    gram, excess, c = jnp.array([[0.16]]), jnp.array([0.08]), jnp.array([-0.01])
-    mu, stuck = algorithm.correction(gram, excess, c)
-    assert (float(mu[0]), bool(stuck)) == (pytest.approx(0.5), False)
-    none, _ = algorithm.correction(gram, -excess, c)
-    assert float(none[0]) == 0.0
-    flat = jnp.zeros((1, 1))
-    assert not bool(algorithm.correction(flat, excess, c)[1])  # dropped while the cost holds
-    assert bool(algorithm.correction(flat, excess, -c)[1])  # skipped once it does not
+    gram, excess, flat = jnp.array([[0.16]]), jnp.array([0.08]), jnp.array([True])
+    assert float(algorithm.correction(gram, excess, ~flat)[0]) == pytest.approx(0.5)
+    assert float(algorithm.correction(gram, -excess, ~flat)[0]) == 0.0
+    assert float(algorithm.correction(jnp.zeros((1, 1)), excess, flat)[0]) == 0.0
+
+
+def test_pcpo_beyond_repair(float64: None) -> None:
+    """Without a cost gradient: TRPO's step while the cost holds, none once it does not."""
+    algorithm = PCPO(region=EXACT, reward_direction="natural")
+    _, batch, learner = toy_learner(algorithm)
+    flat = replace(batch, adv_c=jnp.zeros_like(batch.adv_c))
+    update = jax.jit(algorithm.update)
+    _, free = update(learner, flat, jax.random.key(0))
+    assert int(free["status"]) == 0 and float(free["gain"]) > 0 and not bool(free["projected"])
+    over = replace(flat, cost_return=batch.cost_limit + 0.1)
+    after, told = update(learner, over, jax.random.key(0))
+    assert int(told["status"]) == 2
+    assert jax.tree.all(
+        jax.tree.map(lambda a, b: bool((a == b).all()), after.policy, learner.policy)
+    )
 
 
 @pytest.mark.parametrize("projection", ["kl", "l2"])
@@ -129,7 +142,7 @@ def test_pcpo_stays_within_the_linearised_limit(
     algorithm = PCPO(region=EXACT, projection=projection, reward_direction=direction)
     _, batch, learner = toy_learner(algorithm)
     _, told = jax.jit(algorithm.update)(learner, batch, jax.random.key(0))
-    assert float(told["spent"]) <= 0.00852 + 1e-9 and float(told["kl"]) <= 0.05
+    assert float(told["spent"][0]) <= 0.00852 + 1e-9 and float(told["kl"]) <= 0.05
     assert int(told["status"]) == 0
     # A step along g corrected for one along H⁻¹g, as published, may even lose reward (D22).
     assert direction == "gradient" or float(told["gain"]) > 0

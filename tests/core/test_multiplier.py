@@ -102,10 +102,12 @@ def test_mixed_advantage() -> None:
 
 
 def test_blame_is_in_proportion_to_relative_excess() -> None:
-    share = blame(
-        jnp.array([True, False, True]), jnp.array([5.0, 9.0, 20.0]), jnp.array([10.0] * 3)
-    )
+    violated = jnp.array([True, False, True])
+    share = blame(violated, jnp.array([5.0, 9.0, 20.0]), jnp.array([10.0] * 3))
     np.testing.assert_allclose(share, [0.2, 0.0, 0.8], rtol=1e-6)
+    # the third cost in units of 1/100: its advantages are a hundredth, so its weight is 100 fold
+    small = blame(violated, jnp.array([5.0, 9.0, 0.2]), jnp.array([10.0, 10.0, 0.1]))
+    np.testing.assert_allclose(small[2] / small[0], 100 * share[2] / share[0], rtol=1e-5)
     np.testing.assert_allclose(blame(jnp.array([True]), jnp.zeros(1), jnp.ones(1)), [1.0])
     assert float(blame(jnp.array([False]), jnp.ones(1), jnp.ones(1))[0]) == 0.0
 

@@ -56,20 +56,28 @@ def test_published_eps_is_the_reference_recursion(float64):
 @pytest.mark.parametrize("weight", [1e-4, 1.0, 1e6])
 def test_woodbury_equals_the_dense_solve(constraints, weight, float64):
     rng = np.random.default_rng(constraints)
-    matrix, v = spd(7), jnp.asarray(rng.normal(size=8))
-    rows = jnp.asarray(rng.normal(size=(constraints, 8)))
+    v, rows = jnp.asarray(rng.normal(size=8)), jnp.asarray(rng.normal(size=(constraints, 8)))
     w = jnp.full(constraints, weight)
-    solved = jnp.linalg.solve(matrix, jnp.concatenate([v[None], rows]).T).T
-    ours = woodbury(solved[1:], solved[0], rows, w)
-    np.testing.assert_allclose(
-        ours, np.linalg.solve(matrix + rows.T @ (w[:, None] * rows), v), rtol=1e-8, atol=1e-8
-    )
+    exact = np.linalg.solve(0.3 * np.eye(8) + rows.T @ (w[:, None] * rows), v)
+    np.testing.assert_allclose(woodbury(rows, w, 0.3)(v), exact, rtol=1e-8, atol=1e-8)
 
 
 def test_woodbury_ignores_weightless_rows(float64):
-    matrix, v, rows = spd(1), jnp.arange(8.0), jnp.ones((2, 8))
-    solved = jnp.linalg.solve(matrix, jnp.concatenate([v[None], rows]).T).T
-    np.testing.assert_array_equal(woodbury(solved[1:], solved[0], rows, jnp.zeros(2)), solved[0])
+    v, rows = jnp.arange(8.0), jnp.ones((2, 8))
+    np.testing.assert_array_equal(woodbury(rows, jnp.zeros(2), 0.5)(v), v / 0.5)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-8, 1e-3])
+@pytest.mark.parametrize("weight", [1.0, 1e6, 1e10])
+def test_woodbury_with_dependent_rows_in_single_precision(apart, weight):
+    """Equal and nearly equal rows, stiffer than the rest by more than the precision."""
+    rng = np.random.default_rng(6)
+    a, v = rng.normal(size=50), rng.normal(size=50).astype(np.float32)
+    rows = np.stack([a, a, a + apart * rng.normal(size=50), 0 * a]).astype(np.float32)
+    found = woodbury(jnp.asarray(rows), jnp.full(4, weight, jnp.float32), 0.1)(jnp.asarray(v))
+    wide = rows.astype(np.float64)
+    exact = np.linalg.solve(0.1 * np.eye(50) + weight * wide.T @ wide, v)
+    np.testing.assert_allclose(found, exact, atol=1e-3 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e-2, 1e2, 1e6])
@@ -85,7 +93,7 @@ def test_cg_with_walls_is_exact_in_single_precision(weight):
         lambda p: single(matrix) @ p,
         single(v),
         steps=15,
-        inverse=lambda r: woodbury(rows / 0.1, r / 0.1, rows, w),
+        inverse=woodbury(rows, w, 0.1),
     )
     np.testing.assert_allclose(found, exact, atol=2e-4 * np.abs(exact).max())
 

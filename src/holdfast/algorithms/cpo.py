@@ -68,7 +68,8 @@ class CPO:
         solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
         x, p = solved[0], solved[1:]
         c = batch.cost_return - batch.cost_limit
-        t, mu, case = self.plan(x @ fisher(x), rows, p, rows @ x, c, batch, learner.extra)
+        flat = jnp.sum(rows * rows, 1) <= 1e-6 * local.power()
+        t, mu, case = self.plan(x @ fisher(x), rows @ p.T, rows @ x, flat, batch, learner.extra)
         step = t * x - mu @ p
         move = self.region.along(
             local,
@@ -81,31 +82,33 @@ class CPO:
         sticky = case <= (0 if self.sticky == "infeasible" else 1)
         learner = replace(learner, policy=move.policy, extra=sticky)
         learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        told = {"case": case, "recovering": case == 0, "spent": move.trial.spent.max()}
+        told = {"case": case, "recovering": case == 0, "spent": move.trial.spent}
         return learner, told | move.metrics() | fit
 
     def plan(
-        self, q: Array, rows: Array, p: Array, r: Array, c: Array, batch: Batch, was: Array
+        self, q: Array, gram: Array, r: Array, flat: Array, batch: Batch, was: Array
     ) -> tuple[Array, Array, Array]:
-        """(t, μ, case): the step is t x − μ p."""
-        radius = self.region.radius
-        idle = (jnp.sum(rows * rows, 1) <= 1e-6) & (c < 0)  # nothing to gain or lose there
-        gram = jnp.where(idle[:, None] | idle, 0.0, rows @ p.T)
-        gram = gram + jnp.diag(jnp.where(idle, 1.0, 1e-8))
-        s = jnp.diagonal(gram)
-        r, c_seen = jnp.where(idle, 0.0, r), jnp.where(idle, -10.0, c)
-        t, mu, feasible = constrained_step(q, r, gram, c_seen, radius)
-        cut = 2 * radius - c_seen * c_seen / s >= 0
+        """(t, μ, case): the step is t x − μ p. `flat` [K]: whose cost has no gradient."""
+        radius, c = self.region.radius, batch.cost_return - batch.cost_limit
+        share = self.blame(batch)
+        idle = flat & (c < 0)  # nothing to gain or lose there: a limit that is out of reach
+        seen = jnp.where(idle[:, None] | idle, 0.0, gram)
+        seen = seen + jnp.diag(jnp.where(idle, 1.0, 0.0))
+        s = jnp.diagonal(seen)
+        r, c_seen = jnp.where(idle, 0.0, r), jnp.where(idle, -2 * (2 * radius) ** 0.5, c)
+        t, mu, feasible = constrained_step(q, r, seen, c_seen, radius)
+        cut = c_seen * c_seen <= 2 * radius * s
         safe = jnp.all(c < 0)
         inside = jnp.where(jnp.any(cut), 2, jnp.where(jnp.all(idle), 4, 3))
         case = jnp.where(safe, inside, jnp.where(feasible, 1, 0))
         case = jnp.where(self.must_recover(was, batch), 0, case).astype(jnp.int32)
         if self.dual == "flipped":
-            bent = published_dual(q, r[0], s[0], c_seen[0], radius, flipped=True)
+            bent = published_dual(q, r[0], s[0] + 1e-8, c_seen[0], radius, flipped=True)
             constrained = (case == 1) | (case == 2)
             t, mu = jnp.where(constrained, bent[0], t), jnp.where(constrained, bent[1][None], mu)
-        share = self.blame(batch)
-        away = jnp.sqrt(2 * radius / jnp.maximum(share @ gram @ share, 1e-30)) * share
+        down = share @ gram @ share
+        some = down > 1e-6 * (share * share) @ jnp.diagonal(gram)  # costs may pull apart
+        away = jnp.where(some, jnp.sqrt(2 * radius / jnp.where(some, down, 1.0)), 0.0) * share
         return jnp.where(case == 0, 0.0, t), jnp.where(case == 0, away, mu), case
 
     def must_recover(self, was: Array, batch: Batch) -> Array:
@@ -115,7 +118,7 @@ class CPO:
         return was & jnp.any(batch.cost_return >= self.hysteresis * batch.cost_limit)
 
     def blame(self, batch: Batch) -> Array:
-        """[K] shares of the constraints in the direction of a recovery."""
+        """[K] weights of the costs in the direction of a recovery."""
         target = self.hysteresis * batch.cost_limit
         excess = batch.cost_return - target
         return blame(excess >= 0, excess, batch.cost_limit)

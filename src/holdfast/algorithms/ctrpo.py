@@ -5,8 +5,8 @@
     D_C = KL(π_k, π) + Σ_i β_i D_φ(b_i − J_i − κ A_i(π) ‖ b_i − J_i)
 
 Where J_i ≥ b_i no safe region exists: constraint i recovers, that is its A_i is reduced inside the
-region of the others, until J_i < h b_i. With several constraints in recovery their weights are
-(J_i − h b_i)₊ / b_i, normalised; the barriers of those that hold stay up.
+region of the others, until J_i < h b_i. With several constraints in recovery A_i / b_i is weighted
+by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.core.critic import CriticFit
+from holdfast.core.multiplier import blame
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import Accept, Barriers, TrustRegion
 from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
@@ -47,6 +48,7 @@ class CTRPO:
     critic: CriticFit = CriticFit()
 
     def __post_init__(self) -> None:
+        self.region.check_search(self.line_search)
         betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
         if not all(b > 0 for b in betas):
             raise ValueError(
@@ -76,8 +78,8 @@ class CTRPO:
         batch = in_units(batch, self.cost_scale)
         upper = batch.cost_return + self.margin_confidence * batch.cost_error
         recovering = self.mode(learner.extra, batch, upper)
-        blame = self.blame(recovering, batch, upper)
-        advantage = jnp.where(recovering.any(), -batch.adv_c @ blame, batch.adv_r)
+        share = blame(recovering, upper - self.hysteresis * batch.cost_limit, batch.cost_limit)
+        advantage = jnp.where(recovering.any(), -batch.adv_c @ share, batch.adv_r)
         barriers = Barriers(
             kind=self.barrier,
             slack=batch.cost_limit - upper,
@@ -89,18 +91,13 @@ class CTRPO:
         )
         learner = replace(learner, policy=move.policy, extra=recovering)
         learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        return learner, self.report(recovering, barriers) | move.metrics() | fit
+        told = self.report(recovering, barriers) | {"spent": move.trial.spent}
+        return learner, told | move.metrics() | fit
 
     def mode(self, was: Array, batch: Batch, upper: Array) -> Array:
         """[K] recovery is entered at J + z·se ≥ b and left once J < h·b and J + z·se < b."""
         entered = upper >= batch.cost_limit
         return entered | (was & (batch.cost_return >= self.hysteresis * batch.cost_limit))
-
-    def blame(self, recovering: Array, batch: Batch, upper: Array) -> Array:
-        """[K] shares of the recovering constraints in the descent direction, summing to 1."""
-        excess = (upper - self.hysteresis * batch.cost_limit) / batch.cost_limit
-        share = jnp.where(recovering, jnp.maximum(excess, 1e-6), 0.0)
-        return share / jnp.maximum(share.sum(), 1e-12)
 
     def accept(self) -> Accept | None:
         """The region's own test, or for C-NPG: inside the linearised safe set."""

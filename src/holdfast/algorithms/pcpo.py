@@ -52,9 +52,12 @@ class PCPO:
         length = jnp.sqrt(2 * self.region.radius / (x @ hx + 1e-8))
         c = batch.cost_return - batch.cost_limit
         columns = p if self.projection == "kl" else rows
-        mu, stuck = self.correction(rows @ columns.T, c + length * (rows @ x), c)
+        gram = rows @ columns.T
+        flat = jnp.diagonal(gram) <= 1e-8 * local.power()
+        length = jnp.where(jnp.any(flat & (c >= 0)), 0.0, length)  # beyond repair: no reward step
+        mu = self.correction(gram, c + length * (rows @ x), flat)
         base = x if self.reward_direction == "natural" else hx
-        step = jnp.where(stuck, 0.0, length * base - mu @ columns)
+        step = length * base - mu @ columns
         move = self.region.along(
             local,
             step,
@@ -65,15 +68,13 @@ class PCPO:
         )
         learner = replace(learner, policy=move.policy)
         learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        told = {"projected": jnp.any(mu > 0), "spent": move.trial.spent.max()}
+        told = {"projected": jnp.any(mu > 0), "spent": move.trial.spent}
         return learner, told | move.metrics() | fit
 
-    def correction(self, gram: Array, excess: Array, c: Array) -> tuple[Array, Array]:
-        """(μ [K], whether a violated constraint has no gradient to repair it by)."""
-        flat = jnp.diagonal(gram) < 1e-8
+    def correction(self, gram: Array, excess: Array, flat: Array) -> Array:
+        """[K] μ of the projection, that of constraints without a gradient being 0."""
         gram = jnp.where(flat[:, None] | flat, 0.0, gram) + jnp.diag(jnp.where(flat, 1.0, 0.0))
-        mu = projection(gram, jnp.where(flat, -1.0, excess))
-        return mu, jnp.any(flat & (c >= 0))
+        return projection(gram, jnp.where(flat, 0.0, excess))
 
     def accept(self, c: Array) -> Accept:
         """No more spent than there is, KL ≤ δ, and if asked for no reward lost."""

@@ -27,6 +27,9 @@ class TRPO:
     line_search: bool = True
     """False takes the whole natural step: NPG."""
 
+    def __post_init__(self) -> None:
+        self.region.check_search(self.line_search)
+
     def init(self, constraints: int, policy: Policy | None = None) -> None:
         """No state of its own."""
 

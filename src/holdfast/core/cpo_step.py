@@ -40,18 +40,43 @@ def _restricted(gram: Array, tight: Array) -> Array:
     return jnp.outer(tight, tight) * gram + jnp.diag(1 - tight)
 
 
+def _lengths(gram: Array) -> Array:
+    """[K] |b_i| in the metric: in these units S has ones on its diagonal and costs have no unit."""
+    square = jnp.diagonal(gram)
+    return jnp.sqrt(jnp.where(square > 0, square, 1.0))
+
+
+def _largest(dtype: jnp.dtype) -> float:
+    """The largest multiplier, in lengths of the step, whose square leaves two digits of a sum."""
+    return 0.1 / float(jnp.finfo(dtype).eps) ** 0.5
+
+
+def _best(value: Array, violation: Array, tolerance: float, loose: float) -> Array:
+    """The set with the best value among those that hold to a tolerance, the loose one if need be.
+
+    A set of dependent constraints has no finite solution, or one that rounding has spoilt; its
+    violation is infinite, so it is never chosen. It is not needed: the optimum is also attained
+    with an independent set, and up to the small angle between nearly dependent ones.
+    """
+    least = violation.min()
+    level = jnp.where(least <= tolerance, tolerance, jnp.maximum(least, loose))
+    return jnp.argmax(jnp.where(violation <= level, value, -jnp.inf))
+
+
 def constrained_step(
     q: Array, r: Array, gram: Array, c: Array, radius: float
 ) -> tuple[Array, Array, Array]:
     """(t, μ [K], whether any u is feasible) of CPO's programme.
 
     With the constraints in T tight, u = t (x − P y_r) − P y_c where S_T y_r = r_T, S_T y_c = c_T,
-    and t = √(B / A) exhausts the region: A = q − r_T·y_r, B = 2δ − c_T·y_c.
+    and t = √(B / A) exhausts the region: A = q − r_T·y_r, B = 2δ − c_T·y_c. What is chosen is
+    judged by its residuals in S, not by which constraints it was to make tight.
     """
-    eps = 100 * jnp.finfo(q.dtype).eps
-    size = jnp.sqrt(2 * radius * jnp.diagonal(gram))
+    eps, most = 100 * float(jnp.finfo(q.dtype).eps), _largest(q.dtype)
+    unit, reach = _lengths(gram), jnp.sqrt(jnp.asarray(2 * radius, q.dtype))
+    gram, r, c = gram / jnp.outer(unit, unit), r / unit, c / unit
 
-    def attempt(tight: Array) -> tuple[Array, Array, Array]:
+    def attempt(tight: Array) -> tuple[Array, Array, Array, Array]:
         tight = tight.astype(q.dtype)
         small = _restricted(gram, tight)
         y_r, y_c = jnp.linalg.solve(small, jnp.stack([tight * r, tight * c], 1)).T
@@ -59,28 +84,37 @@ def constrained_step(
         free = a > eps * q
         t = jnp.where(free, jnp.sqrt(jnp.maximum(b, 0.0) / jnp.where(free, a, 1.0)), 0.0)
         mu = t * y_r + y_c
-        left = c + t * r - gram @ mu
-        feasible = (b >= 0) & jnp.all((left <= eps * (size + jnp.abs(c))) | (tight > 0))
-        return jnp.where(feasible, t * q - mu @ r, -jnp.inf), t, mu
+        violation = ((c + t * r - gram @ mu) / (reach + jnp.abs(c))).max()
+        length = t * t * q - 2 * t * (mu @ r) + mu @ gram @ mu
+        sound = (b >= 0) & (jnp.abs(mu).max() <= most * reach) & (length <= 1.05 * 2 * radius)
+        sound = sound & jnp.isfinite(violation)
+        return t * q - mu @ r, jnp.where(sound, violation, jnp.inf), t, mu
 
-    value, t, mu = jax.vmap(attempt)(_sets(c.shape[0]))
-    best = jnp.argmax(value)
-    return t[best], mu[best], jnp.isfinite(value[best])
+    value, violation, t, mu = jax.vmap(attempt)(_sets(c.shape[0]))
+    best = _best(value, violation, eps, 1 / most)
+    return t[best], mu[best] / unit, violation[best] <= 1 / most
 
 
 def projection(gram: Array, excess: Array) -> Array:
-    """[K] μ ≥ 0 of the nearest point v − P μ with excess − S μ ≤ 0, where excess = c + B v."""
-    eps = 100 * jnp.finfo(excess.dtype).eps
-    scale = eps * (jnp.abs(excess).max() + jnp.finfo(excess.dtype).tiny)
+    """[K] μ of the nearest point v − P μ with excess − S μ ≤ 0, where excess = c + B v.
 
-    def attempt(tight: Array) -> tuple[Array, Array]:
+    Where no point satisfies all of them, the one of the enumerated that violates least.
+    """
+    eps, most = 100 * float(jnp.finfo(excess.dtype).eps), _largest(excess.dtype)
+    unit = _lengths(gram)
+    gram, excess = gram / jnp.outer(unit, unit), excess / unit
+    scale = jnp.abs(excess).max() + jnp.finfo(excess.dtype).tiny
+
+    def attempt(tight: Array) -> tuple[Array, Array, Array]:
         tight = tight.astype(excess.dtype)
         mu = jnp.linalg.solve(_restricted(gram, tight), tight * excess)
-        feasible = jnp.all((excess - gram @ mu <= scale) | (tight > 0))
-        return jnp.where(feasible, mu @ gram @ mu, jnp.inf), mu
+        violation = ((excess - gram @ mu) / scale).max()
+        length = mu @ gram @ mu
+        sound = (mu @ mu <= most**2 * (scale**2 + length)) & jnp.isfinite(violation)
+        return -length, jnp.where(sound, violation, jnp.inf), mu
 
-    distance, mu = jax.vmap(attempt)(_sets(excess.shape[0]))
-    return mu[jnp.argmin(distance)]
+    value, violation, mu = jax.vmap(attempt)(_sets(excess.shape[0]))
+    return mu[_best(value, violation, eps, 1 / most)] / unit
 
 
 def published_dual(

@@ -2,7 +2,7 @@
 """Linear systems with a matrix that is only known by its products.
 
 conjugate_gradients   A x = v by products alone, or (A + M) x = v if M is easily inverted
-woodbury              (A + Σ_i w_i a_i a_iᵀ) x = v from solutions of A only, exact for any w
+woodbury              (ease + Σ_i w_i a_i a_iᵀ) x = v in closed form, for any w and any a
 dense                 pseudo-inverse of the matrix formed column by column, for tiny problems
 """
 
@@ -24,7 +24,7 @@ def conjugate_gradients(
     eps: float = 0.0,
     inverse: Product | None = None,
 ) -> Array:
-    """x with A x ≈ v after at most `steps` products, or once the residual's norm is below `tol`.
+    """x with A x ≈ v after at most `steps` products, or once the residual is below `tol` of v.
 
     With `inverse`, which applies M⁻¹, x solves (A + M) x = v, preconditioned by M. M itself is
     never applied, as M p follows from the residuals, so entries of any size in it do no harm.
@@ -43,9 +43,9 @@ def conjugate_gradients(
         return i + 1, x, r, near + b * p, r + b * mp, new
 
     def unfinished(state: tuple[Array, ...]) -> Array:
-        return (state[0] < steps) & (jnp.linalg.norm(state[2]) >= tol)
+        return (state[0] < steps) & (jnp.linalg.norm(state[2]) > enough)
 
-    first = easy(v)
+    first, enough = easy(v), tol * jnp.linalg.norm(v)
     start = (jnp.zeros((), jnp.int32), jnp.zeros_like(v), v, first, v, v @ first)
     return jax.lax.while_loop(unfinished, body, start)[1]
 
@@ -54,13 +54,18 @@ def _ratio(a: Array, b: Array) -> Array:
     return jnp.where(b > 0, a / jnp.where(b > 0, b, 1.0), 0.0)
 
 
-def woodbury(solved: Array, x: Array, rows: Array, weight: Array) -> Array:
-    """(A + Σ_i w_i a_i a_iᵀ)⁻¹ v from x = A⁻¹ v [P] and `solved` = A⁻¹ a_i [K, P].
+def woodbury(rows: Array, weight: Array, ease: float) -> Product:
+    """v → (ease + Σ_i w_i a_i a_iᵀ)⁻¹ v for rows a_i [K, P] and w_i ≥ 0.
 
-    x − Xₐ (W⁻¹ + Aᵀ Xₐ)⁻¹ Aᵀ x, written as (I + W Aᵀ Xₐ)⁻¹ W so that w_i = 0 needs no special case.
+    The rows √w_i a_i span directions v_j with singular values σ_j; there the matrix is ease + σ_j²,
+    elsewhere ease. Nothing is inverted that could be singular: rows may depend on each other, be
+    zero or be stiffer than `ease` by more than the precision. What rounding alone adds to the span
+    is dropped.
     """
-    small = jnp.eye(rows.shape[0], dtype=rows.dtype) + weight[:, None] * (rows @ solved.T)
-    return x - jnp.linalg.solve(small, weight * (rows @ x)) @ solved
+    _, sigma, span = jnp.linalg.svd(jnp.sqrt(weight)[:, None] * rows, full_matrices=False)
+    sigma = jnp.where(sigma > 10 * jnp.finfo(sigma.dtype).eps * sigma[0], sigma, 0.0)
+    held = sigma**2 / (ease + sigma**2)
+    return lambda v: (v - (held * (span @ v)) @ span) / ease
 
 
 def dense(product: Product, v: Array, rcond: float) -> Array:

@@ -160,6 +160,14 @@ class TrustRegion:
                 f"cg_steps={self.cg_steps} and backtracks={self.backtracks} must be at least 1."
             )
 
+    def check_search(self, line_search: bool) -> None:
+        """Refuse a way of searching where nothing is searched for."""
+        if self.search == "bracket" and not line_search:
+            raise ValueError(
+                "search='bracket' looks for the longest acceptable step, but line_search=False "
+                "takes the modelled one; leave search at 'backtrack', or use 'c-trpo' or 'trpo'."
+            )
+
     def maximise(
         self,
         old: Policy,
@@ -173,8 +181,10 @@ class TrustRegion:
         gradient = local.gradients(advantage[:, None])[0]
         direction, curvature = self.direction(local, gradient, barriers)
         quadratic = direction @ curvature(direction)
-        step = jnp.sqrt(2 * self.radius / (quadratic + 1e-8)) * direction
+        power = batch.weight @ (advantage * advantage)  # so that its unit does not matter
+        step = jnp.sqrt(2 * self.radius / (quadratic + 1e-8 * power)) * direction
         norm = jnp.linalg.norm(gradient)
+        quadratic = quadratic / jnp.where(power > 0, power, 1.0)
         return self.along(local, step, quadratic, norm, advantage, barriers, accept)
 
     def along(
@@ -197,7 +207,7 @@ class TrustRegion:
             return self.trial(local, local.moved(scale * step), advantage, barriers)
 
         default: Accept = lambda t: (t.gain >= 0) & (t.divergence <= self.radius)
-        search = self.bracket if self.search == "bracket" and accept is None else self.backtrack
+        search = self.bracket if self.search == "bracket" else self.backtrack
         scale, index, trial = search(try_out, accept or default, usable)
         scale = jnp.where(index > 0, scale, 0.0)
         return Move(
@@ -229,7 +239,7 @@ class TrustRegion:
             gradient,
             self.cg_steps,
             eps=self.cg_eps,
-            inverse=lambda r: woodbury(rows / ease, r / ease, rows, weight),
+            inverse=woodbury(rows, weight, ease),
         )
         return x, total
 
@@ -341,6 +351,10 @@ class Linearised:
     def spending(self) -> Array:
         """[K, P] gradients of κ E[ratio · A_c]."""
         return self.batch.horizon * self.gradients(self.batch.adv_c)
+
+    def power(self) -> Array:
+        """[K] κ² E[A_c²]: what the squares of those gradients are measured against."""
+        return self.batch.horizon**2 * (self.batch.weight @ self.batch.adv_c**2)
 
 
 def linearise(policy: Policy, batch: Batch, kl_average: bool) -> Linearised:
