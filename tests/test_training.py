@@ -2,6 +2,7 @@
 """Training: same seed, same bits; killed and resumed, the same bits; bad input, one sentence."""
 
 import csv
+import itertools
 import json
 import resource
 import signal
@@ -228,6 +229,28 @@ def test_progress_has_the_promised_columns(tmp_path):
     assert saved["limits"] == {"heat": 9.0, "noise": 9.75}
     assert saved["versions"]["jax"] == jax.__version__ and saved["preset"] is None
     assert float(row["ep_return"]) == epochs[0].metrics["ep_return"]  # to the last bit
+
+
+@pytest.mark.parametrize("estimate", ["window", "epoch"])
+def test_predicted_changes_are_compared_with_the_next_epoch(estimate):
+    """`realised` is the change of the estimate in use; `spent_ratio` its slope on `spent`."""
+    env = make_env("probe/Machines-v0", 4)
+    limits = {"heat": 9.0, "noise": 9.75}
+    run = small("probe/Machines-v0", epochs=4, limits=limits, cost_estimate=estimate)
+    rows = [epoch.metrics for epoch in train(run, env)]
+    cost = "ep_cost" if estimate == "window" else "ep_cost_raw"
+    for end in ("", "/heat", "/noise"):
+        top = bottom = 0.0
+        assert np.isnan(rows[0][f"realised{end}"]) and np.isnan(rows[0][f"spent_ratio{end}"])
+        for before, now in itertools.pairwise(rows):
+            predicted, realised = before[f"spent{end}"], now[f"realised{end}"]
+            assert realised == pytest.approx(now[cost + end] - before[cost + end], abs=1e-12)
+            top = 0.95 * top + predicted * realised
+            bottom = 0.95 * bottom + predicted**2
+            assert now[f"spent_ratio{end}"] == pytest.approx(top / bottom)
+    assert rows[0]["spent"] == pytest.approx(rows[0]["spent/heat"] + rows[0]["spent/noise"])
+    (plain,) = train(small("probe/Machines-v0", "trpo", epochs=1), make_env("probe/Machines-v0", 4))
+    assert "spent" not in plain.metrics and "realised" not in plain.metrics
 
 
 def test_regret_is_the_sum_of_positive_excesses():

@@ -18,6 +18,7 @@ from holdfast import checkpoint
 from holdfast.checkpoint import CheckpointError, flatten, unflatten
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import Normaliser
+from holdfast.core.forecast import Forecast
 from holdfast.envs.base import VecEnv
 from holdfast.run import Run, from_json, to_json
 from holdfast.train import State, first_state, resolve_limits
@@ -144,12 +145,15 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
     }
     for name in EPISODE_ARRAYS:
         arrays[f"episodes.{name}"] = getattr(state.episodes, name)
+    for name in FORECAST_ARRAYS:
+        arrays[f"forecast.{name}"] = getattr(state.forecast, name)
     if state.env is not None:
         arrays |= {f"env.{name}": value for name, value in state.env.items()}
     return arrays
 
 
 EPISODE_ARRAYS = ("running", "window", "smooth", "raw", "smooth_error", "raw_error")
+FORECAST_ARRAYS = ("cost", "spent", "cross", "square")
 
 
 def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) -> State:
@@ -184,6 +188,9 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
         ),
         episodes=episodes,
         regret=plain("regret", template.regret),
+        forecast=Forecast(
+            **{n: plain(f"forecast.{n}", getattr(template.forecast, n)) for n in FORECAST_ARRAYS}
+        ),
         obs=plain("obs", template.obs),
         env=env or None,
     )

@@ -5,7 +5,8 @@
         print(epoch.metrics["ep_return"], epoch.metrics["ep_cost"])
 
 Randomness has an address: every draw comes from (seed, epoch, purpose), so resuming needs the state
-of one epoch and no generator. Logging and saving are loop bodies; `train_folder` is the usual one.
+of one epoch and no generator. Logging and saving are loop bodies; the usual one is
+`holdfast.folder.drive`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from holdfast.core.actor import numpy_actor
 from holdfast.core.critic import CriticFit, Critics
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import Normaliser
+from holdfast.core.forecast import Forecast
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
 from holdfast.core.types import Batch, Learner, Metrics
 from holdfast.envs.base import Floats, Snapshot, VecEnv
@@ -49,6 +51,8 @@ class State:
     episodes: Episodes
     regret: Floats
     """[2, K] summed positive parts of (smoothed, raw) cost minus limit."""
+    forecast: Forecast
+    """The change of the costs that the last update predicts, and how earlier ones came true."""
     obs: Floats
     """[N, O] what the policy acts on next, as the environment gave it."""
     env: Snapshot | None
@@ -96,7 +100,9 @@ def train(
         )
         clock.append(time.perf_counter())
         learner, told = update(state.learner, batch, keys(UPDATE, index))
-        told = {name: value.item() for name, value in jax.device_get(told).items()}
+        told = jax.device_get(told)
+        spent = told.pop("spent", None)
+        told = {name: value.item() for name, value in told.items()}
         clock.append(time.perf_counter())
         state = replace(
             state,
@@ -106,7 +112,8 @@ def train(
             env=env.snapshot() if env.can_snapshot and not stitch else None,
         )
         _reject_broken(learner.policy, index)
-        shown = report(run, env, state, told | explained, clock)
+        state, compared = foresee(run, env, state, spent)
+        shown = report(run, env, state, told | compared | explained, clock)
         yield Epoch(index, index * run.epoch_steps, shown, state)
 
 
@@ -146,6 +153,7 @@ def first_state(run: Run, env: VecEnv) -> State:
         normaliser=Normaliser.create(size),
         episodes=Episodes.create(env.num_envs, constraints),
         regret=np.zeros((2, constraints)),
+        forecast=Forecast.create(constraints),
         obs=np.zeros((env.num_envs, size)),
         env=None,
     )
@@ -302,6 +310,7 @@ def _batch(
         cost_limit=number(limits),
         horizon=number(1 / (1 - run.cost_gamma)),
         length=number(length),
+        cost_lam=number(run.cost_lam),
         progress=number((index - 1) / run.epochs),
         **parts,
     )
@@ -329,6 +338,19 @@ def excess(run: Run, episodes: Episodes, limits: Floats) -> Floats:
     columns = cost_columns(run, episodes)
     both = np.stack([episodes.smooth[columns], episodes.raw[columns]])
     return np.maximum(both - limits, 0.0)
+
+
+def foresee(
+    run: Run, env: VecEnv, state: State, spent: Floats | None
+) -> tuple[State, dict[str, float]]:
+    """The state with what the update predicts [K], if it does, and the columns that tell of it."""
+    if spent is None:
+        return state, {}
+    forecast, realised = state.forecast.after(cost_estimate(run, state.episodes)[0], spent)
+    told = {"spent": forecast.spent, "realised": realised, "spent_ratio": forecast.ratio}
+    ends = ["", *(f"/{cost}" for cost in env.cost_names)] if len(env.cost_names) > 1 else [""]
+    row = {f"{name}{end}": float(v[i]) for name, v in told.items() for i, end in enumerate(ends)}
+    return replace(state, forecast=forecast), row
 
 
 def report(

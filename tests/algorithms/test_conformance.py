@@ -129,7 +129,9 @@ class TestCompiled:
         documented = set(re.findall(r"^\| `(\w+)` \|", page.split("## Metrics")[1], re.MULTILINE))
         for *_, told in trained(name, kind, constraints)[2]:
             assert set(told) == documented
-            assert all(value.shape == () for value in told.values())
+            for metric, value in told.items():
+                assert value.shape == ((constraints,) if metric == "spent" else ())
+            assert ("spent" in told) == hasattr(ALGORITHMS[name].make(), "cost_scale")
 
     def test_zero_advantage_leaves_the_policy(self, name: str, kind: str, constraints: int) -> None:
         _, update, steps = trained(name, kind, constraints)
@@ -178,7 +180,7 @@ def test_every_policy_and_number_of_constraints(name: str, kind: str, constraint
     )
     shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
     assert shapes(after) == shapes(learner)
-    assert all(value.shape == () for value in told.values())
+    assert all(value.shape in ((), (constraints,)) for value in told.values())
 
 
 @pytest.mark.parametrize("preset", [None, *PRESETS])

@@ -21,6 +21,7 @@ from holdfast.core.first_order import (
     clipped_cost,
     clipped_gain,
     ratio,
+    spent,
 )
 from holdfast.core.multiplier import blame
 from holdfast.core.policies import Policy
@@ -52,7 +53,7 @@ class IPO:
         return self.loop.init(policy)
 
     def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        batch = in_units(batch, self.cost_scale)
+        batch, old = in_units(batch, self.cost_scale), learner.policy
         slack = batch.cost_limit - batch.cost_return
         recovering = jnp.any(slack <= 0)
         weight, share = self.weight(batch), blame(slack <= 0, -slack, batch.cost_limit)
@@ -65,6 +66,7 @@ class IPO:
             self.critic,
         )
         own = {"recovering": recovering, "penalty": jnp.where(recovering, 0.0, weight.sum())}
+        own["spent"] = spent(old, learner.policy, batch)
         return replace(learner, extra=moments), own | told
 
     def weight(self, batch: Batch) -> Array:

@@ -21,6 +21,7 @@ from holdfast.core.first_order import (
     clipped_cost,
     clipped_gain,
     ratio,
+    spent,
 )
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
@@ -51,7 +52,7 @@ class P3O:
         return self.loop.init(policy)
 
     def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        batch = in_units(batch, self.cost_scale)
+        batch, old = in_units(batch, self.cost_scale), learner.policy
         offset = (batch.cost_return - batch.cost_limit) / batch.horizon
         learner, moments, told = self.loop.joint(
             learner,
@@ -61,6 +62,7 @@ class P3O:
             lambda policy, rows: self.loss(policy, rows, offset),
             self.critic,
         )
+        told["spent"] = spent(old, learner.policy, batch)
         return replace(learner, extra=moments), told
 
     def loss(self, policy: Policy, rows: Rows, offset: Array) -> Array:

@@ -67,6 +67,12 @@ def clipped_cost(rho: Array, advantage: Array, rows: Rows, clip: float) -> Array
     return rows.weight @ jnp.maximum(rho[:, None] * advantage, cut[:, None] * advantage)
 
 
+def spent(old: Policy, new: Policy, batch: Batch) -> Array:
+    """[K] κ E[(ρ − 1) A_c], the predicted change of each cost return, on the whole batch."""
+    log_prob = lambda policy: policy.log_prob(policy.outputs(batch.obs), batch.action)
+    return batch.horizon * ((batch.weight * jnp.expm1(log_prob(new) - log_prob(old))) @ batch.adv_c)
+
+
 def check_clip(clip: float) -> None:
     if not 0 < clip < 1:
         raise ValueError(f"clip={clip} must lie in (0, 1); 0.2 is the usual choice.")
