@@ -18,6 +18,7 @@ from holdfast.algorithms import CTRPO, TRPO, c_npg
 from holdfast.core.critic import CriticFit
 from holdfast.core.trust_region import Barriers, TrustRegion, linearise
 from holdfast.core.types import Learner
+from holdfast.run import make_run
 from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.instances import random_cmdp
@@ -205,13 +206,22 @@ def test_modes_by_hand():
     assert bool(algorithm.mode(was, careful, jnp.array([26.0]))[0])
 
 
-def test_blame_is_shared_by_relative_excess():
-    algorithm = CTRPO(hysteresis=0.8)
-    batch = exact_batch(toy(), two_action_policy(0.3, 0.1))
-    batch = replace(batch, cost_limit=jnp.array([10.0, 20.0, 5.0]))
-    upper = jnp.array([11.0, 30.0, 1.0])  # excess over 0.8 b: 3, 14, none
-    share = algorithm.blame(jnp.array([True, True, False]), batch, upper)
-    np.testing.assert_allclose(share, [0.3, 0.7, 0.0], rtol=1e-5)
+def test_corrected_divergences_are_both_of_old_from_new(float64):
+    """D10, D17: Σ d_k KL(π_k ‖ π) + β D_φ(y_k ‖ y) of the linearised y, at a step of some size."""
+    algorithm = make_run("c-trpo", "corrected").algorithm
+    pi, new = two_action_policy(0.3, 0.1), two_action_policy(0.45, 0.2)
+    batch, found = exact_batch(toy(), pi), evaluate(toy(), pi)
+    visits = found.occupancy.sum(1)
+    before = found.slack[0]
+    after = before - visits @ (new * found.adv_c[0]).sum(1)
+    kl = lambda p, q: visits @ (p * np.log(p / q)).sum(1)
+    phi = lambda x, y: x * np.log(x) - y * np.log(y) - (np.log(y) + 1) * (x - y)
+    wall = Barriers(algorithm.barrier, batch.cost_limit - batch.cost_return, jnp.ones(1))
+    local = linearise(tabular_policy(pi), batch, False)
+    ours = algorithm.region.trial(local, tabular_policy(new), batch.adv_r, wall).divergence
+    np.testing.assert_allclose(ours, kl(pi, new) + phi(before, after), rtol=1e-10)
+    for wrong in (kl(new, pi) + phi(before, after), kl(pi, new) + phi(after, before)):
+        assert abs(ours - wrong) > 1e-3 * ours  # either mixed order is another number
 
 
 def test_grid_search_of_the_exact_update(float64):

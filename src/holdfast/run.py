@@ -162,7 +162,7 @@ def preset_changes(run: Run, preset: PresetName) -> dict[str, object]:
         wanted = {
             row.setting: row.published if preset == "published" else row.corrected
             for row in REGISTER
-            if (not row.needs or hasattr(run.algorithm, row.needs))
+            if (not row.only or type(run.algorithm).__name__ in row.only)
             and not (row.unless and hasattr(run.algorithm, row.unless))
         }
         if preset == "published" and "PointPush" in run.env and isinstance(run.algorithm, CTRPO):

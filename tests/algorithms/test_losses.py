@@ -136,8 +136,10 @@ def test_cup(side: str) -> None:
     assert isinstance(algorithm, CUP)
     assert algorithm.multiplier.multiplier_max == (0.2 if side == "published" else 2.0)
     price = np.array([0.2, 0.1])
-    coefficient = float(algorithm.coefficient(batch([0.0] * K, [1.0] * K)))
-    assert coefficient == pytest.approx((1 - 0.99 * 0.95) / (1 - 0.99))
+    seen = batch([0.0] * K, [1.0] * K)
+    for lam in (0.95, 0.5):  # whatever `cost_lam` the advantages were made with
+        coefficient = float(algorithm.coefficient(replace(seen, cost_lam=jnp.asarray(lam))))
+        assert coefficient == pytest.approx((1 - 0.99 * lam) / (1 - 0.99))
 
     def reference(theta: Floats) -> float:
         paid = (coefficient * rho(theta)[:, None] * ADV_C * price).sum(1)
@@ -181,7 +183,8 @@ def test_p3o(side: str) -> None:
     def reference(theta: Floats) -> float:
         total = ppo(theta, ADV_R)
         for i in range(K):
-            total += kappa * max(0.0, pessimistic(theta, ADV_C[:, i]) + offset[i])
+            noise = ADV_C[:, i].mean() if side == "corrected" else 0.0
+            total += kappa * max(0.0, pessimistic(theta, ADV_C[:, i]) - noise + offset[i])
         return total
 
     check(lambda p: algorithm.loss(p, rows(), jnp.asarray(offset)), reference)

@@ -13,7 +13,10 @@ ROWS = [
     ("cpo", "cost_scale", "none", "episode", "none"),  # D18
     ("pcpo", "cost_scale", "none", "episode", "none"),
     ("ipo", "cost_scale", "none", "episode", "none"),
-    ("c3po", "cost_scale", "none", "none", "none"),
+    ("c3po", "cost_scale", "none", "episode", "none"),
+    ("c3po", "centre", False, True, False),
+    ("c3po", "critic.critic_stale_norm", False, False, False),  # D7 is for trust regions
+    ("c3po", "critic.critic_reward_weight", 2.0, 2.0, 2.0),
     ("cpo", "dual", "flipped", "exact", "exact"),  # D19
     ("cpo", "region.quit_not_finite", True, False, False),  # D20
     ("pcpo", "region.quit_not_finite", True, False, False),
@@ -29,7 +32,8 @@ ROWS = [
     ("focops", "multiplier.multiplier_max", 2.0, 2.0, 2.0),
     ("cup", "multiplier.multiplier_max", 0.2, 2.0, 0.2),  # D27
     ("p3o", "kappa", 10.0, 20.0, 10.0),  # D28
-    ("p3o", "cost_scale", "discount", "discount", "discount"),
+    ("p3o", "cost_scale", "discount", "episode", "discount"),  # D11
+    ("p3o", "centre", False, True, False),
     ("ppo-lag", "multiplier.multiplier_rule", "adam", "sgd", "adam"),  # D29
     ("trpo-lag", "multiplier.multiplier_rule", "adam", "sgd", "adam"),
     ("cppo-pid", "multiplier.pid_smoothing", 0.95, 0.0, 0.95),  # D30
@@ -83,7 +87,7 @@ def test_prices_may_standardise() -> None:
         ("cpo", {"hysteresis": 0.0}),
         ("ppo", {"clip": 1.0}),
         ("focops", {"temperature": 0.0}),
-        ("cup", {"decay": 1.5}),
+        ("c3po", {"critic_reward_weight": 0.0}),
         ("ipo", {"sharpness": 0.0}),
         ("p3o", {"kappa": 0.0}),
         ("c3po", {"share": 0.0}),

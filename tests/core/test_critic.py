@@ -137,3 +137,22 @@ def test_l2_can_leave_biases_out():
     )
     biases = sum(jnp.sum(b**2) for _, b in learner.critics.layers)
     np.testing.assert_allclose(both - only, 1e-3 * biases, rtol=1e-3)
+
+
+def test_the_reward_critic_may_weigh_more():
+    """C3PO's loss is 2 · reward + cost, each its squared error and its own L2 term."""
+    fit = CriticFit(critic_l2=0.1)
+    critics = fit.init(jax.random.key(0), 3, 2, (4,))
+    keys = jax.random.split(jax.random.key(1), 2)
+    obs, target = jax.random.normal(keys[0], (10, 3)), jax.random.normal(keys[1], (10, 3))
+    weight = jnp.full(10, 0.1)
+
+    def alone(i):
+        layers = jax.tree.map(lambda x: x[i : i + 1], critics.layers)
+        return fit.loss(layers, obs, target[:, i : i + 1], weight)
+
+    doubled = replace(fit, critic_reward_weight=2.0).loss(critics.layers, obs, target, weight)
+    np.testing.assert_allclose(doubled, 2 * alone(0) + alone(1) + alone(2), rtol=1e-5)
+    np.testing.assert_allclose(
+        fit.loss(critics.layers, obs, target, weight), alone(0) + alone(1) + alone(2), rtol=1e-5
+    )

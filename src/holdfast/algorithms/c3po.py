@@ -5,7 +5,8 @@
     m_i = min(b_i − J_i, w (b_i − J_i))
 
 Inside the limit only the share w of the slack is free of charge; outside it the whole violation is
-to be repaired. κ_t grows linearly over training. The critics are fitted apart.
+to be repaired. κ_t grows linearly over training. The critics are fitted apart, the reward's with
+twice the weight.
 """
 
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from holdfast.core.first_order import (
     clipped_cost,
     clipped_gain,
     ratio,
+    spent,
 )
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
@@ -47,7 +49,7 @@ class C3PO:
     centre: bool = False
     """Subtract each minibatch's mean cost advantage, so that its noise is not charged as cost."""
     loop: FirstOrder = FirstOrder(passes=10, minibatch=128, kl_stop=0.01)
-    critic: CriticFit = CriticFit(critic_lr=3e-4)
+    critic: CriticFit = CriticFit(critic_lr=3e-4, critic_reward_weight=2.0)
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
@@ -76,6 +78,7 @@ class C3PO:
             actor_key,
             lambda policy, rows: self.loss(policy, rows, free, kappa),
         )
+        told["spent"] = spent(learner.policy, policy, batch)
         learner = replace(learner, policy=policy, extra=moments)
         learner, fit = self.critic(learner, batch, critic_key)
         return learner, {"penalty": kappa} | told | fit

@@ -32,16 +32,12 @@ class CUP:
 
     clip: float = 0.2
     """ε of stage 1."""
-    decay: float = 0.95
-    """λ of the cost's generalised advantages, for C; keep it equal to cost_lam."""
     multiplier: Multiplier = Multiplier(multiplier_max=0.2)
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
-        if not 0 <= self.decay <= 1:
-            raise ValueError(f"decay={self.decay} must lie in [0, 1]; 0.95 is the usual choice.")
 
     def init(self, constraints: int, policy: Policy) -> Priced:
         return Priced(self.multiplier.init(constraints), self.loop.init(policy))
@@ -76,8 +72,8 @@ class CUP:
         return replace(learner, policy=policy, extra=Priced(price, moments)), told
 
     def coefficient(self, batch: Batch) -> Array:
-        """C = (1 − γλ) / (1 − γ), from the horizon 1 / (1 − γ)."""
-        return batch.horizon - self.decay * (batch.horizon - 1)
+        """C = (1 − γλ) / (1 − γ) of the costs, from the horizon 1 / (1 − γ)."""
+        return batch.horizon - batch.cost_lam * (batch.horizon - 1)
 
     def projection(self, half: Policy, policy: Policy, rows: Rows, weight: Array) -> Array:
         """Σ_i weight_i E[ρ A_i] + E[KL(π ‖ π_half)], ρ against the policy that acted."""

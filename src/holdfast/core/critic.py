@@ -4,7 +4,9 @@
 The 1 + K networks share their shape, so they are one pytree with a leading axis and all passes over
 the batch are one compiled scan.
 
-    loss = Σ_i mean (v_i(s) − target_i)² + l2 · |parameters|²
+    loss = Σ_i weight_i · (mean (v_i(s) − target_i)² + l2 · |parameters_i|²)
+
+All weights are 1 but maybe the reward's.
 """
 
 from __future__ import annotations
@@ -56,6 +58,14 @@ class CriticFit:
     """The joint gradient of all critics is clipped to this norm."""
     critic_stale_norm: bool = False
     """Let the policy's last gradient count in that norm, as the published runs did (D7)."""
+    critic_reward_weight: float = 1.0
+    """Weight of the reward critic's loss beside those of the costs."""
+
+    def __post_init__(self) -> None:
+        if not self.critic_reward_weight > 0:
+            raise ValueError(
+                f"critic_reward_weight={self.critic_reward_weight} must be positive; 1 is usual."
+            )
 
     def init(self, key: Array, obs_size: int, constraints: int, hidden: Sequence[int]) -> Critics:
         """Fresh networks for the reward and `constraints` costs."""
@@ -67,7 +77,14 @@ class CriticFit:
         return optax.adam(self.critic_lr)
 
     def loss(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:
-        """Σ over critics of the weighted mean squared error, plus the L2 term."""
+        """Σ over critics of the weighted mean squared error plus the L2 term."""
+        total = self._sum(layers, obs, target, weight)
+        if self.critic_reward_weight == 1:
+            return total
+        reward = self._sum(jax.tree.map(lambda p: p[:1], layers), obs, target[:, :1], weight)
+        return total + (self.critic_reward_weight - 1) * reward
+
+    def _sum(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:
         error = values(layers, obs) - target
         fit = jnp.sum(weight[:, None] * error**2) / jnp.sum(weight)
         penalised = jax.tree.leaves(layers) if self.critic_l2_biases else [w for w, _ in layers]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "CostScale", "Learner", "Metrics", "in_units", "replace", "sampled_batch"]
 
 Metrics = dict[str, Array]
-"""Flat: a documented name to a scalar."""
+"""Flat: a documented name to a scalar, or to [K] values, one for each constraint."""
 
 
 @jax.tree_util.register_dataclass
@@ -53,6 +53,8 @@ class Batch:
     """[] κ, converts a mean advantage to a change of `cost_return`: 1/(1 − γ), 1 if normalised."""
     length: Array
     """[] mean episode length, the other candidate for κ."""
+    cost_lam: Array
+    """[] λ of the costs' generalised advantages; 1 when they are exact."""
     progress: Array
     """[] share of training done before this update, in [0, 1); for schedules."""
 
@@ -101,6 +103,7 @@ def sampled_batch(
         "cost_error": jnp.zeros_like(cost_return),
         "horizon": jnp.ones((), adv_r.dtype),
         "length": jnp.ones((), adv_r.dtype),
+        "cost_lam": jnp.ones((), adv_r.dtype),
         "progress": jnp.zeros((), adv_r.dtype),
     }
     return Batch(
