@@ -134,6 +134,12 @@ def test_ipo_inside_its_limits(cost: str) -> None:
     assert difference(IPO(loop=SHORT), cost) < 1e-6
 
 
+@pytest.mark.parametrize("cost", ["two are violated", "all are violated"])
+def test_ipo_outside_its_limits(cost: str) -> None:
+    """The mixture of costs is the same; Adam hardly sees the size of the loss."""
+    assert difference(IPO(loop=SHORT), cost) < 1e-3
+
+
 def test_penalties_and_prices_have_units() -> None:
     """P3O's κ is a price per unit of cost: rescaling a cost is rescaling its price."""
     assert difference(P3O(loop=SHORT), "all are violated") > 1e-3
@@ -165,3 +171,44 @@ def test_bracketing_is_refused_where_nothing_is_searched(make: Any) -> None:
     algorithm = make()
     with pytest.raises(ValueError, match="line_search=False"):
         replace(algorithm, region=replace(algorithm.region, search="bracket"))
+
+
+TWICE = {
+    "c-trpo": lambda beta: CTRPO(beta=beta, barrier="log", critic=FIT),
+    "cpo": lambda beta: CPO(cost_scale="episode", critic=FIT),
+    "pcpo": lambda beta: PCPO(cost_scale="episode", reward_direction="natural", critic=FIT),
+}
+
+
+@functools.cache
+def twice(name: str, n: int) -> tuple[Any, Learner]:
+    algorithm = TWICE[name](1.0 if n == 1 else (0.5, 0.5))
+    policy = init_gaussian(jax.random.key(3), 3, 2, (6,))
+    critics = algorithm.critic.init(jax.random.key(4), 3, n, (2,))
+    return jax.jit(algorithm.update), Learner(policy, critics, algorithm.init(n, policy))
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-7, 1e-5])
+@pytest.mark.parametrize("over", [-5.0, -1e-3, 1e-3, 5.0])
+@pytest.mark.parametrize("name", TWICE)
+def test_a_cost_that_is_given_twice_is_one_cost(name: str, over: float, apart: float) -> None:
+    """In single precision, near the limit and beyond it: the step is that of one constraint."""
+    with jax.enable_x64(False):
+        whole = make_batch(COSTS["all hold"])
+        noise = apart * jax.random.normal(jax.random.key(9), (60, 1))
+        steps = []
+        for n in (1, 2):
+            batch = replace(
+                whole,
+                adv_c=jnp.concatenate([whole.adv_c[:, :1], whole.adv_c[:, :1] + noise], 1)[:, :n],
+                cost_return=jnp.full(n, 25.0 + over),
+                cost_limit=jnp.full(n, 25.0),
+                cost_error=jnp.zeros(n),
+                target=whole.target[:, : 1 + n],
+            )
+            update, learner = twice(name, n)
+            after, told = update(learner, batch, jax.random.key(5))
+            assert int(told["status"]) == 0, n  # it does not stand still
+            before = ravel_pytree(learner.policy)[0]
+            steps.append(np.asarray(ravel_pytree(after.policy)[0] - before))
+        np.testing.assert_allclose(steps[1], steps[0], atol=0.01 * np.abs(steps[0]).max())
