@@ -6,7 +6,7 @@
 
 Randomness has an address: every draw comes from (seed, epoch, purpose), so resuming needs the state
 of one epoch and no generator. Logging and saving are loop bodies; the usual one is
-`holdfast.folder.drive`.
+`holdfast.drive.drive`.
 """
 
 from __future__ import annotations
