@@ -52,7 +52,8 @@ def plot_run(folder: Folder, target: Path) -> Path:
         bottom=min(0.0, middle.get_ylim()[0]),
         top=max(middle.get_ylim()[1], 1.15 * max(limits.values())),
     )
-    middle.set_title("Cost of an episode, with its limit")
+    kind = "Discounted cost" if folder.run.cost_criterion == "discounted" else "Cost"
+    middle.set_title(f"{kind} of an episode, with its limit")
     if len(limits) > 1:
         middle.legend(frameon=False, fontsize=8)
     right.plot(steps, column("cost_regret_raw"), color=BLUE, label="of each epoch")
