@@ -10,15 +10,16 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 
 from holdfast.tabular import claims
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.flow import Geometry, direction, flow
+from holdfast.tabular.flow import Geometry, Path, direction, flow
 from holdfast.tabular.instances import uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
-from holdfast.tabular.occupancy import Evaluation, advantage, occupancy
+from holdfast.tabular.occupancy import Evaluation, advantage, evaluate, occupancy
 from holdfast.tabular.projection import bregman_projection
 from holdfast.tabular.trust import update
 
@@ -123,6 +124,20 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         "claims.update",
         "surrogates taken as exact",
         lambda cmdp, policy, radius: replace(update(cmdp, policy, radius), kl=0.0),
+    ),
+    (
+        "the limit meets as few limits as an optimum must",
+        "claims.mirror_path",
+        "the linear programme's corner",
+        lambda cmdp, policy, times, geometry: Path.of(
+            np.ones(1), [evaluate(cmdp, optimum(cmdp).policy)], ""
+        ),
+    ),
+    (
+        "the limit meets as few limits as an optimum must",
+        "claims.mirror_path",
+        "no barrier",
+        lambda cmdp, policy, times, geometry: mirror_path(cmdp, policy, times, NPG),
     ),
     (
         "the limit is the Bregman projection",

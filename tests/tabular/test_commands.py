@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.tabular import claims, commands
 from holdfast.tabular.cmdp import toy, two_action_policy
-from holdfast.tabular.figures import figures, paths, policy_square
+from holdfast.tabular.figures import figures, paths, penalty, policy_square
 from holdfast.tabular.files import write_cmdp
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.instances import gridworld
@@ -131,6 +131,21 @@ def test_the_three_paths_of_the_figure() -> None:
     assert log.max() < 0.2 and np.all(np.diff(log[60:]) > 0.0)
     teeth = np.diff(entropy) < -0.02
     assert teeth.sum() == 6 and np.all(entropy[:-1][teeth] >= 0.2 - 1e-9)
+
+
+def test_a_penalty_is_biased_and_the_metric_is_not() -> None:
+    """The penalised flow stops β short of the optimum; C-NPG's gap keeps falling like 1/t."""
+    drawn = penalty.draw()
+    names = drawn.columns
+    gap = {
+        (row[0], row[1], row[2]): row[names.index("gap")] for row in drawn.rows if row[2] > 200.0
+    }
+    first, last = sorted({time for _, _, time in gap})[0], penalty.TIMES[-1]
+    for beta in penalty.BETAS:
+        assert gap["penalty", beta, last] == pytest.approx(beta, abs=1e-6)
+        assert gap["metric", beta, last] < 0.01 * beta
+        fall = gap["metric", beta, last] / gap["metric", beta, first]
+        assert fall == pytest.approx(first / last, rel=0.02)
 
 
 CHROMIUM = next(

@@ -14,7 +14,7 @@ from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import advantage, constrained_gramian, evaluate, gradient, occupancy
-from holdfast.tabular.projection import bregman_projection
+from holdfast.tabular.projection import bregman_projection, tight_on_face
 from holdfast.tabular.trust import update
 
 Check = Callable[[FiniteCMDP, Floats, np.random.Generator], float]
@@ -90,6 +90,13 @@ def projection_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator)
     return float(np.abs(late.policy[-1] - bregman_projection(cmdp, policy).policy).max())
 
 
+def no_limit_without_need(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+    """How many limits the flow ends on although some optimum keeps away from them."""
+    late = mirror_path(cmdp, policy, [3e3], Geometry(1.0))
+    avoidable = ~tight_on_face(cmdp, optimum(cmdp))
+    return float(np.sum((cmdp.cost_limit - late.cost_return[-1])[avoidable] < 1e-6))
+
+
 def cpo_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
     """Largest difference in gain, from regions that no limit cuts to some that one does."""
     gain = lambda *method: np.array([update(cmdp, policy, r, *method).gain for r in (0.01, 0.3)])
@@ -126,6 +133,7 @@ EVERYWHERE: dict[str, tuple[Check, float]] = {
 """Claims for the toy and for random CMDPs, with the deviation that rounding allows."""
 WITH_MANY_OPTIMA: dict[str, tuple[Check, float]] = {
     "the limit is the Bregman projection": (projection_limit, 1e-6),
+    "the limit meets as few limits as an optimum must": (no_limit_without_need, 0.0),
 }
 """Claims that say something only where the optimum is not unique."""
 
@@ -138,10 +146,12 @@ def check_claims(
     Own rewards and costs are scaled to 1, which is what the tolerances are meant for.
     """
     rng = np.random.default_rng(seed)
-    bias, drawn = implicit_bias(), [_instance(rng) for _ in range(random)]
+    drawn = [_instance(rng) for _ in range(random)]
+    bias, tight = implicit_bias(), implicit_bias(0.7)  # 0.7: some of the optima cost that much
+    costly = np.array([[0.9, 0.05, 0.05], [0.6, 0.3, 0.1]])
     examples = (
         ("toy", EVERYWHERE, [(toy(), two_action_policy(0.3, 0.1))]),
-        ("implicit bias", WITH_MANY_OPTIMA, [(bias, uniform_policy(bias))]),
+        ("implicit bias", WITH_MANY_OPTIMA, [(bias, uniform_policy(bias)), (tight, costly)]),
     )
     scaled = {name: _to_unit(cmdp) for name, cmdp in own.items()}
     theirs = [(name, EVERYWHERE, [(cmdp, interior_policy(cmdp))]) for name, cmdp in scaled.items()]

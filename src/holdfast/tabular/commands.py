@@ -180,7 +180,8 @@ def figures(
     """Draw the paper's figures from exact computations, each with its data as CSV.
 
     Args:
-        name: all, policy-square, trust-regions, divergence, polytope, paths or animation.
+        name: all, policy-square, trust-regions, divergence, polytope, paths, penalty or
+            animation.
         out: Folder to write to.
         formats: Any of png, svg, pdf.
         parity: Trajectories by the published recipe, overshoot and log-d Gramian included.

@@ -104,6 +104,14 @@ def direction(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats
     return x - np.einsum("k,ksa->sa", price, _centred(found, normals))
 
 
+def penalised_direction(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+    """G_K⁺ ∇(V_r − Σ β_i φ(b_i − V_{c_i})) [S, A]: the barrier in the objective."""
+    beta = geometry.weights(cmdp)
+    on = beta > 0.0
+    price = -beta[on] * barrier_named(geometry.barrier).slope(found.slack[on])
+    return _centred(found, found.adv_r - np.einsum("k,ksa->sa", price, found.adv_c[on]))
+
+
 def _centred(found: Evaluation, adv: Floats) -> Floats:
     """The least-norm representative of a natural gradient: mean zero in each visited state."""
     visited = (found.occupancy.sum(axis=1) > 0.0)[:, None]
@@ -164,8 +172,13 @@ def flow(
     times: ArrayLike,
     geometry: Geometry = Geometry(),
     tolerance: float = 1e-10,
+    penalised: bool = False,
 ) -> Path:
-    """Integrate θ' = G_C⁺ ∇V_r and report the policies at `times` (increasing, from 0)."""
+    """Integrate θ' = G_C⁺ ∇V_r and report the policies at `times` (increasing, from 0).
+
+    `penalised` puts the barrier into the objective instead of the metric, as penalty methods do.
+    """
+    law = penalised_direction if penalised else direction
     theta = _logits(cmdp, policy)
     guarded = geometry.weights(cmdp) > 0.0
     _start(cmdp, softmax(theta), guarded)
@@ -175,7 +188,7 @@ def flow(
         if np.any(found.slack[guarded] <= 0.0):
             # A trial stage left the safe set; NaN makes the integrator reject and shorten it.
             return np.full_like(flat, np.nan)
-        return direction(cmdp, found, geometry).reshape(-1)
+        return law(cmdp, found, geometry).reshape(-1)
 
     when = np.asarray(times, dtype=np.float64)
     integrate: Any = solve_ivp

@@ -30,7 +30,7 @@ def bregman_projection(
     """The optimum that the C-NPG flow from π_0 converges to, evaluated."""
     start = evaluate(cmdp, policy)
     best = optimum(cmdp)
-    tight = _tight_on_face(cmdp, best)
+    tight = tight_on_face(cmdp, best)
     terms = barrier_terms(cmdp, start, geometry, np.flatnonzero(~tight).tolist())
     nothing = lambda _: 0.0
     terms += [Term(i, nothing, nothing, nothing) for i in np.flatnonzero(tight).tolist()]
@@ -54,7 +54,7 @@ def reduced_cost(cmdp: FiniteCMDP, best: Optimum) -> Floats:
     return best.state_price[:, None] - signal - cmdp.gamma * ahead
 
 
-def _tight_on_face(cmdp: FiniteCMDP, best: Optimum) -> np.ndarray:
+def tight_on_face(cmdp: FiniteCMDP, best: Optimum) -> np.ndarray:
     """Which limits bind at every optimum [K]: the priced, and those that no optimum can loosen."""
     tight = best.multiplier > PRICED
     for i in np.flatnonzero(active(cmdp, best.cost_return) & ~tight):

@@ -7,7 +7,14 @@ from pathlib import Path
 from matplotlib import rc_context
 
 from holdfast.tabular.cmdp import FiniteCMDP
-from holdfast.tabular.figures import divergence, paths, policy_square, polytope, trust_regions
+from holdfast.tabular.figures import (
+    divergence,
+    paths,
+    penalty,
+    policy_square,
+    polytope,
+    trust_regions,
+)
 from holdfast.tabular.figures.animation import animate
 from holdfast.tabular.figures.drawing import STYLE, Drawing, save
 
@@ -19,6 +26,7 @@ FIGURES: dict[str, Callable[[FiniteCMDP | None, bool], Drawing]] = {
     "divergence": lambda own, parity: divergence.draw(),
     "polytope": lambda own, parity: polytope.draw(own),
     "paths": lambda own, parity: paths.draw(own),
+    "penalty": lambda own, parity: penalty.draw(own),
 }
 """By name, for one's own CMDP or the toy; the flag asks for the published recipe."""
 ANY_SIZE = ("divergence", "paths")
