@@ -18,6 +18,7 @@ from holdfast.envs.gymnasium import GymVecEnv
 from holdfast.envs.make import known_ids, make_env
 from holdfast.envs.probe_env import ProbeEnv
 from holdfast.envs.spaces import sample_actions
+from holdfast.envs.tape import episode_seed
 
 
 class Walk(gym.Env):
@@ -86,12 +87,12 @@ def assert_same(a, b):
 
 def test_resets_itself_and_keeps_the_true_successor():
     env = GymVecEnv(Walk, 3)
-    assert isinstance(env, VecEnv) and not env.can_snapshot
+    assert isinstance(env, VecEnv) and env.can_snapshot and env.time_limit is None
     assert env.cost_names == ("cost",)
     lone = [Walk() for _ in range(3)]
     obs = env.reset(100)
     assert np.array_equal(obs, [e.reset(seed=100 + i)[0] for i, e in enumerate(lone)])
-    kinds = set()
+    kinds, episode = set(), [0, 0, 0]
     for _ in range(60):
         step = env.step(np.zeros((3, 1)))
         for i, e in enumerate(lone):
@@ -100,8 +101,13 @@ def test_resets_itself_and_keeps_the_true_successor():
             assert step.reward[i] == reward and step.cost[i] == [info["cost"]]
             assert (step.terminated[i], step.truncated[i]) == (terminated, truncated)
             kinds.add((bool(terminated), bool(truncated)))
-            expected = e.reset()[0] if terminated or truncated else next_obs
+            expected = next_obs
+            if terminated or truncated:
+                episode[i] += 1
+                expected = e.reset(seed=episode_seed(100 + i, episode[i]))[0]
             assert np.array_equal(step.obs[i], expected)
+    seeds = {episode_seed(seed, n) for seed in range(100, 103) for n in range(9)}
+    assert len(seeds) == 27  # each episode of each environment has its own
     assert {(False, False), (True, False), (False, True)} <= kinds
 
 
@@ -115,14 +121,6 @@ def test_does_not_hide_not_a_number():
     step = env.step(np.zeros((2, 1)))
     assert np.isnan(step.cost).all() and np.isnan(step.obs[:, 1]).all()
     assert np.isinf(step.obs[:, 0]).all()
-
-
-def test_has_no_snapshots_and_says_so():
-    env = GymVecEnv(Walk)
-    with pytest.raises(ValueError, match="foreign simulator"):
-        env.snapshot()
-    with pytest.raises(ValueError, match="foreign simulator"):
-        env.restore({})
 
 
 def test_runs_a_registered_id_with_a_cost_function():

@@ -18,6 +18,10 @@ Bools = NDArray[np.bool_]
 Snapshot = dict[str, NDArray[Any]]
 
 
+class NotReproducible(ValueError):
+    """An environment that does not come back to where its snapshot was taken."""
+
+
 @dataclass(frozen=True)
 class Step:
     """The result of one vector step."""

@@ -5,8 +5,8 @@ Costs come from where the environment keeps them (see `cost`), or from a functio
 Environments run in a plain loop (a few microseconds on top of each step) or in worker processes;
 the numbers are the same.
 
-A foreign simulator cannot be asked for its state, so there are no snapshots: a resumed run starts
-its next epoch from a seeded reset.
+A foreign simulator cannot be asked for its state. A snapshot holds the seeds and the actions of the
+current episodes, and restoring plays these again (see `tape`).
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Floats, Snapshot, Step
+from holdfast.envs.base import Floats, NotReproducible, Snapshot, Step
 from holdfast.envs.cost import CostFunction
 from holdfast.envs.opening import (
     EnvSource,
@@ -29,6 +29,7 @@ from holdfast.envs.opening import (
 )
 from holdfast.envs.process import Workers
 from holdfast.envs.share import Share
+from holdfast.envs.tape import Tape
 
 Vectorise = Literal["sync", "process"]
 
@@ -46,7 +47,7 @@ class GymVecEnv:
     clip_actions  whether to clip actions to the bounds of the environment's Box
     """
 
-    can_snapshot = False
+    can_snapshot = True
 
     def __init__(
         self,
@@ -80,11 +81,16 @@ class GymVecEnv:
         self.observation_space = layout.observation_space
         self.action_space = layout.action_space
         self.cost_names = layout.cost.names
+        self.time_limit = layout.time_limit
         self._label = layout.label
         self._action_shape = (num_envs, *(self.action_space.shape or ()))
+        self._tape: Tape | None = None
+        self._obs: Floats = np.empty(0)
 
     def reset(self, seed: int) -> Floats:
-        return self._running.reset(seed)
+        self._obs = self._running.reset(seed)
+        self._tape = Tape(np.arange(seed, seed + self.num_envs))
+        return self._obs.copy()
 
     def step(self, action: NDArray[Any]) -> Step:
         action = np.asarray(action)
@@ -93,19 +99,37 @@ class GymVecEnv:
                 f"action has shape {action.shape}, expected {self._action_shape}: "
                 "pass one action for each environment."
             )
-        return self._running.step(action)
+        step = self._running.step(action)
+        if self._tape is not None:
+            self._tape.record(action, step.terminated | step.truncated)
+        self._obs = step.obs
+        return step
 
     def snapshot(self) -> Snapshot:
-        raise ValueError(
-            f"Env {self._label} cannot be snapshot, since it runs in a foreign simulator: "
-            "resume from a seeded reset instead."
-        )
+        """The seeds and actions that lead to where the environments stand, and what they show."""
+        if self._tape is None:
+            raise ValueError(f"Env {self._label} has no state before its first reset(seed).")
+        return self._tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:
-        raise ValueError(
-            f"Env {self._label} cannot be restored, since it runs in a foreign simulator: "
-            "resume from a seeded reset instead."
-        )
+        """Play the current episodes again, and see whether they lead to the same place."""
+        shown = snapshot.get("obs")
+        expected = (self.num_envs, *self.observation_space.shape)
+        if shown is None or shown.shape != expected or "actions" not in snapshot:
+            raise ValueError(
+                f"the snapshot is not one of {self.num_envs} environments like {self._label}: "
+                "restore what `snapshot` gave, with the same num_envs."
+            )
+        saved = {name: array for name, array in snapshot.items() if name != "obs"}
+        self._obs, self._tape = self._running.restore(saved), Tape.load(saved)
+        differs = (self._obs != shown).any(1)
+        if differs.any():
+            raise NotReproducible(
+                f"Env {self._label} is not reproducible: the same seed and actions led environment "
+                f"{int(differs.argmax())} to another observation. Draw all randomness from "
+                "self.np_random and set all state in reset()."
+            )
+        return self._obs.copy()
 
     def close(self) -> None:
         self._running.close()

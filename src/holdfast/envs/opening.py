@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
@@ -33,6 +33,7 @@ class Layout:
     action_space: ActionSpace
     cost: CostSource
     clip_actions: bool
+    time_limit: int | None
 
 
 def is_instance(source: EnvSource) -> bool:
@@ -150,8 +151,17 @@ def inspect_env(
     source = find_cost(label, step_env(env, obs, action), constraints, cost)
     return Layout(
         label, native_observations, native_actions, observation_space, action_space, source,
-        clip_actions,
+        clip_actions, time_limit_of(env),
     )  # fmt: skip
+
+
+def time_limit_of(env: Any) -> int | None:
+    """Where Gymnasium keeps it: in a wrapper, or in the spec."""
+    if isinstance(env, gym.wrappers.TimeLimit):
+        return env._max_episode_steps  # pyright: ignore[reportPrivateUsage]
+    if isinstance(env, gym.Wrapper):
+        return time_limit_of(cast("Any", env).env)
+    return getattr(getattr(env, "spec", None), "max_episode_steps", None)
 
 
 def _kind(returned: Any) -> str:

@@ -11,11 +11,22 @@ from typing import Any, BinaryIO, cast
 import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import save as save_arrays
 
-from holdfast.envs.base import Floats, Step
+from holdfast.envs.base import Floats, Snapshot, Step
 from holdfast.envs.opening import EnvSource, Layout
 from holdfast.envs.spaces import dtype_of
-from holdfast.envs.wire import FAILED, OPEN, RESET, STEP, STEP_FIELDS, receive, send, unpack_step
+from holdfast.envs.wire import (
+    FAILED,
+    OPEN,
+    RESET,
+    RESTORE,
+    STEP,
+    STEP_FIELDS,
+    receive,
+    send,
+    unpack_step,
+)
 
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv.pop()); "
@@ -60,8 +71,16 @@ class Workers:
             raise
 
     def reset(self, seed: int) -> Floats:
-        space = self._layout.observation_space
-        bodies = self._exchange(RESET, [str(seed).encode()] * len(self._workers))
+        return self._observations(RESET, [str(seed).encode()] * len(self._workers))
+
+    def restore(self, saved: Snapshot) -> Floats:
+        """Each worker plays the episodes of its share again."""
+        parts = [slice(w.first, w.first + w.count) for w in self._workers]
+        cut = lambda part: {k: np.ascontiguousarray(v[part]) for k, v in saved.items()}
+        return self._observations(RESTORE, [save_arrays(cut(part)) for part in parts])
+
+    def _observations(self, kind: bytes, requests: list[bytes]) -> Floats:
+        space, bodies = self._layout.observation_space, self._exchange(kind, requests)
         flat: Floats = np.frombuffer(bytearray().join(bodies), dtype_of(space))
         return flat.reshape(-1, *space.shape)
 

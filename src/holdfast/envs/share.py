@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, Step
+from holdfast.envs.base import Bools, Floats, Snapshot, Step
 from holdfast.envs.cost import read_cost
 from holdfast.envs.opening import Layout, close_all, reset_env, step_env
 from holdfast.envs.spaces import dtype_of, flatten, to_native
+from holdfast.envs.tape import episode_seed
 
 
 class Share:
@@ -24,12 +25,27 @@ class Share:
     def __init__(self, envs: Sequence[Any], layout: Layout, first: int = 0) -> None:
         self._envs, self._layout, self._first = list(envs), layout, first
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
+        self._seeds, self._episode = [0] * len(envs), [0] * len(envs)
 
     def reset(self, seed: int) -> Floats:
         """Environment i gets `seed + i`, counted over the whole batch."""
         obs = self._empty_obs()
         for i in range(len(self._envs)):
-            self._begin(i, seed + self._first + i, obs)
+            self._seeds[i], self._episode[i] = seed + self._first + i, 0
+            self._begin(i, obs)
+        return obs
+
+    def restore(self, saved: Snapshot) -> Floats:
+        """Play the current episodes of a tape again; the row of one that ended in it is NaN."""
+        obs = self._empty_obs()
+        self._seeds, self._episode = saved["seed"].tolist(), saved["episode"].tolist()
+        actions = saved["actions"]
+        for i, age in enumerate(saved["age"].tolist()):
+            self._begin(i, obs)
+            for action in actions[i, actions.shape[1] - age :]:
+                if self._repeat(i, action, obs):
+                    obs[i] = np.nan
+                    break
         return obs
 
     def step(self, action: NDArray[Any]) -> Step:
@@ -58,10 +74,23 @@ class Share:
     def _restart(self, ended: Bools, next_obs: Floats) -> Floats:
         obs = next_obs.copy()
         for i in np.flatnonzero(ended).tolist():
-            self._begin(i, None, obs)
+            self._episode[i] += 1
+            self._begin(i, obs)
         return obs
 
-    def _begin(self, i: int, seed: int | None, obs: Floats) -> None:
+    def _repeat(self, i: int, action: NDArray[Any], obs: Floats) -> bool:
+        """One step of one environment again; whether its episode ended."""
+        given = to_native(self._layout.native_actions, action[None], self._layout.clip_actions)
+        try:
+            done = step_env(self._envs[i], self._current[i], given[0])
+            self._write(i, done.next_obs, obs)
+        except Exception as error:
+            self._locate(error, i)
+            raise
+        return bool(done.terminated or done.truncated)
+
+    def _begin(self, i: int, obs: Floats) -> None:
+        seed = episode_seed(self._seeds[i], self._episode[i])
         try:
             self._write(i, reset_env(self._envs[i], seed), obs)
         except Exception as error:

@@ -15,7 +15,7 @@ from holdfast.envs.base import Step
 
 _HEADER = struct.Struct("<cQ")
 
-OPEN, RESET, STEP, FAILED = b"O", b"R", b"S", b"F"
+OPEN, RESET, STEP, RESTORE, FAILED = b"O", b"R", b"S", b"B", b"F"
 STEP_FIELDS = tuple(field.name for field in fields(Step))
 
 

@@ -14,10 +14,11 @@ from typing import Any, BinaryIO, cast
 
 import cloudpickle
 import numpy as np
+from safetensors.numpy import load as load_arrays
 
 from holdfast.envs.opening import Layout, open_env
 from holdfast.envs.share import Share
-from holdfast.envs.wire import FAILED, OPEN, RESET, STEP, pack_step, receive, send
+from holdfast.envs.wire import FAILED, OPEN, RESET, RESTORE, STEP, pack_step, receive, send
 
 
 def main() -> None:
@@ -57,6 +58,8 @@ def _open(body: bytes) -> Share:
 def _answer(share: Share, kind: bytes, body: bytes) -> bytes:
     if kind == RESET:
         return share.reset(int(body)).tobytes()
+    if kind == RESTORE:
+        return share.restore(load_arrays(body)).tobytes()
     assert kind == STEP
     header, _, raw = body.partition(b"\n")
     described = json.loads(header)
