@@ -134,7 +134,7 @@ class Agent:
         if not deterministic:
             noise = actor.draw(np.random.default_rng(seed), (len(flat),))
         action = actor.act(view(self.run, state)(flat), noise)
-        action = to_env(spaces.action, action, self.run.clip_actions)
+        action = to_env(spaces.action, action, self.run.clip_actions == "always")
         return action[0] if single else action
 
     def evaluate(
@@ -168,7 +168,7 @@ class Agent:
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
-                clip_actions=self.run.clip_actions,
+                clip_actions=self.run.clip_actions == "always",
                 discount=self.run.cost_discount,
                 cost_bound=cost_bound,
                 until_decided=until_decided,
@@ -221,6 +221,7 @@ def open_env(run: Run, env: Any, cost: Any = None) -> VecEnv:
         cost=cost,
         vectorise=run.vectorise,
         workers=run.workers,
+        clip_actions=run.clip_actions != "never",
     )
 
 

@@ -34,7 +34,7 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D6", "algorithm.critic.critic_l2_biases", True, True),
     Deviation("D7", "algorithm.critic.critic_stale_norm", True, False, only=TRUST_REGION),
     Deviation("D8", "normalise", "running", "epoch"),
-    Deviation("D9", "clip_actions", False, True),
+    Deviation("D9", "clip_actions", "never", "always"),
     Deviation("D10", "algorithm.region.kl_order", "old-new", "old-new", only=("CTRPO",)),
     Deviation("D11", "algorithm.cost_scale", "discount", "episode", only=("CTRPO", "P3O")),
     Deviation("D13", "algorithm.region.solver", "sum", "woodbury"),

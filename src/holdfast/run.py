@@ -68,12 +68,12 @@ class Run:
     """Observation statistics: moving at every step (published), frozen for an epoch, none (D8)."""
     raw_final_obs: bool = False
     """Bootstrap time limits from observations that are not normalised, as published (D2)."""
-    clip_actions: bool = False
-    """Clip actions to their bounds before the environment sees them (D9)."""
+    clip_actions: Literal["auto", "always", "never"] = "auto"
+    """Clip actions to their bounds (D9); auto: for foreign environments, which may insist on it."""
     cost_value_noise: float = 0.0
     """σ of the noise on cost values, for the paper's ablation."""
     epoch_reset: Literal["auto", "always", "never"] = "auto"
-    """Reset (seeded) at each epoch's start; auto: only where exact resuming needs it."""
+    """Reset (seeded) at each epoch's start; auto: only if nothing else makes resuming exact."""
     vectorise: Literal["sync", "process"] = "sync"
     """How foreign environments run: in this process or in worker processes."""
     workers: int = 0

@@ -267,7 +267,7 @@ def _collect(
             actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs)),
             normalise=run.normalise,
             raw_final_obs=run.raw_final_obs,
-            clip_actions=run.clip_actions,
+            clip_actions=run.clip_actions == "always",
             watch=watch,
         )
     except NotFinite as error:

@@ -23,8 +23,12 @@ def make_env(
     cost: CostFunction | None = None,
     vectorise: Vectorise = "sync",
     workers: int = 0,
+    clip_actions: bool = True,
 ) -> VecEnv:
-    """Native task id, probe id, VecEnv (passed through), or anything Gymnasium."""
+    """Native task id, probe id, VecEnv (passed through), or anything Gymnasium.
+
+    `clip_actions` concerns the last: whether actions are clipped to the bounds of the Box.
+    """
     if isinstance(env, VecEnv):
         _refuse_for_vec_env(env, num_envs, constraints, cost)
         return env
@@ -37,8 +41,9 @@ def make_env(
         return made
     source = resolve(env, known_ids)
     return GymVecEnv(
-        source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise, workers=workers
-    )
+        source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise,
+        workers=workers, clip_actions=clip_actions,
+    )  # fmt: skip
 
 
 def known_ids() -> tuple[str, ...]:
