@@ -21,7 +21,7 @@ from holdfast.core.estimate import Normaliser
 from holdfast.core.forecast import Forecast
 from holdfast.envs.base import VecEnv
 from holdfast.run import Run, from_json, to_json
-from holdfast.train import State, first_state, resolve_limits
+from holdfast.train import State, first_state, refuse_biased, resolve_limits
 
 PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
 
@@ -61,6 +61,7 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
             f"'{path}' exists and is not empty: continue it with `holdfast resume {path}`, or "
             "choose another folder with --out."
         )
+    refuse_biased(run, env)
     path.mkdir(parents=True, exist_ok=True)
     folder = Folder(path, run, Spaces.of(run, env))
     write_config(folder)

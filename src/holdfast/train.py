@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -28,12 +29,12 @@ from numpy.typing import NDArray
 from holdfast.algorithms import Algorithm
 from holdfast.core.actor import numpy_actor
 from holdfast.core.critic import CriticFit, Critics
-from holdfast.core.episodes import Episodes
+from holdfast.core.episodes import Episodes, observes_every_age
 from holdfast.core.estimate import Normaliser
 from holdfast.core.forecast import Forecast
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
 from holdfast.core.types import Batch, Learner, Metrics
-from holdfast.envs.base import Floats, Snapshot, VecEnv
+from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
 from holdfast.rollout import NotFinite, Rollout, Watch, collect, episode_numbers, estimate
 from holdfast.run import Run
 
@@ -80,6 +81,7 @@ def train(
 ) -> Iterator[Epoch]:
     """Epochs of a run, from the start or from a state."""
     limits = resolve_limits(run, env)
+    refuse_biased(run, env)
     state = state or first_state(run, env)
     estimate_, update = compiled(run)
     keys = lambda purpose, epoch: jax.random.fold_in(
@@ -129,8 +131,38 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
 
 
 def resets_each_epoch(run: Run, env: VecEnv) -> bool:
-    """Whether epochs start with a seeded reset: by choice, or as the env cannot be put back."""
-    return run.epoch_reset == "always" or (run.epoch_reset == "auto" and not env.can_snapshot)
+    """Whether epochs start with a seeded reset: by choice, or as the env cannot be put back.
+
+    Not with the window of finished episodes, which would miss the long ones that a reset cuts.
+    """
+    needed = not env.can_snapshot and run.cost_estimate == "epoch"
+    return run.epoch_reset == "always" or (run.epoch_reset == "auto" and needed)
+
+
+def refuse_biased(run: Run, env: VecEnv) -> None:
+    """Settings under which no estimate of an episode's cost could be right."""
+    if run.epoch_reset == "always" and run.cost_estimate == "window":
+        raise ValueError(
+            "epoch_reset='always' cannot be used with cost_estimate='window': the window holds "
+            "finished episodes, and the resets cut the long ones; use cost_estimate='epoch'."
+        )
+    steps = run.epoch_steps // run.num_envs
+    limit: int | None = getattr(env, "time_limit", None)  # optional in a VecEnv
+    if run.cost_estimate == "epoch" and limit is not None and steps < limit:
+        raise ValueError(
+            f"{steps} steps of each environment and epoch cannot show what an episode of up to "
+            f"{limit} costs; {_longer_epochs(run, limit)}"
+        )
+
+
+def _longer_epochs(run: Run, steps: int) -> str:
+    """The remedy: an epoch of so many steps of each environment."""
+    fewer = run.epoch_steps // steps
+    other = f" or lower num_envs to {fewer}" if fewer else ""
+    return (
+        f"raise epoch_steps to {steps * run.num_envs}{other}, or choose cost_estimate='window', "
+        "which lags and in the first epochs favours short episodes."
+    )
 
 
 def first_state(run: Run, env: VecEnv) -> State:
@@ -250,7 +282,15 @@ def put_back(run: Run, env: VecEnv, state: State) -> State:
     """The environments as they were when the state was taken."""
     if state.env is None:
         return started(run, env, state, state.epoch + 1)
-    return replace(state, obs=env.restore(state.env))
+    try:
+        return replace(state, obs=env.restore(state.env))
+    except NotReproducible as error:
+        warnings.warn(
+            f"{error} The run goes on with new episodes, and from here on differs from one that "
+            "was never stopped.",
+            stacklevel=2,
+        )
+        return started(run, env, state, state.epoch + 1)
 
 
 def _collect(
@@ -278,6 +318,12 @@ def _collect(
             f"epoch {index}: no episode has ended within {run.epoch_steps // run.num_envs} steps "
             "of each environment, so the cost is unknown; give the environment a time limit or "
             f"raise epoch_steps (now {run.epoch_steps})"
+        )
+    if run.cost_estimate == "epoch" and not observes_every_age(rollout.done):
+        steps, idle = len(rollout.done), int((~rollout.done.any(0)).argmax())
+        raise TrainingError(
+            f"epoch {index}: environment {idle} ended no episode in its {steps} steps, so episodes "
+            f"outlast an epoch and their cost is unknown; {_longer_epochs(run, 2 * steps)}"
         )
     return rollout, replace(state, obs=obs, normaliser=normaliser, episodes=episodes)
 

@@ -4,7 +4,8 @@
     window   the published estimate: each finished episode joins a window of the last 50 and
              its mean is recorded; the epoch's value is the mean of those records. It lags by
              about 1.2 updates (D4).
-    epoch    the mean over the episodes that ended in this epoch: no lag, more noise.
+    epoch    from all steps of this epoch, by the age of their episodes (`by_age`): no lag, more
+             noise, no preference for short episodes. The plain mean where all are whole.
 
 N environments, T steps, K constraints; everything in float64.
 """
@@ -16,6 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from holdfast.core.by_age import ages, by_age
 
 Floats = NDArray[np.float64]
 CostEstimate = Literal["window", "epoch"]
@@ -34,11 +37,11 @@ class Episodes:
     smooth: Floats
     """[2 + 2K] the last epoch's smoothed values; NaN before any episode has ended."""
     raw: Floats
-    """[2 + 2K] the last mean over one epoch's episodes; NaN before any has ended."""
+    """[2 + 2K] what an episode of the last epoch brought; NaN before any has ended."""
     smooth_error: Floats
     """[2 + 2K] standard error of `smooth`: that of its weighted mean; 0 before two episodes."""
     raw_error: Floats
-    """[2 + 2K] standard error of `raw`, the last that two or more episodes gave; 0 before."""
+    """[2 + 2K] standard error of `raw`; 0 before two episodes have ended."""
     ended: int
     """Episodes that ended in the last epoch."""
 
@@ -70,20 +73,28 @@ class Episodes:
         ends = np.arange(len(self.window), len(known)) + 1
         starts = np.maximum(ends - WINDOW, 0)
         records = (total[ends] - total[starts]) / (ends - starts)[:, None]
-        n, smooth_error, raw_error = len(finished), self.smooth_error, self.raw_error
+        smooth_error = self.smooth_error
         if len(known) > 1:
             smooth_error = known.std(0, ddof=1) * np.linalg.norm(_weights(starts, ends))
-        if n > 1:
-            raw_error = finished.std(0, ddof=1) / np.sqrt(n)
+        if self._cut(done) and observes_every_age(done):
+            age = ages(done, self.running[:, 1])
+            raw, raw_error = by_age(_columns(reward, cost, gamma, age), done, age)
+        else:
+            raw, n = finished.mean(0), len(finished)
+            raw_error = finished.std(0, ddof=1) / np.sqrt(n) if n > 1 else self.raw_error
         return Episodes(
             running,
             known[-WINDOW:],
             records.mean(0),
-            finished.mean(0),
+            raw,
             smooth_error,
             raw_error,
-            n,
+            len(finished),
         )
+
+    def _cut(self, done: NDArray[np.bool_]) -> bool:
+        """Whether an episode began before this epoch or outlives it."""
+        return bool(self.running[:, 1].any() or not done[-1].all())
 
     def _finished(
         self, reward: NDArray[Any], cost: NDArray[Any], done: NDArray[np.bool_], gamma: float
@@ -113,6 +124,19 @@ class Episodes:
         return np.concatenate(
             [[reward.sum(), len(reward)], cost.sum(0), discount @ cost], dtype=np.float64
         )
+
+
+def observes_every_age(done: NDArray[np.bool_]) -> bool:
+    """Whether each environment ended an episode; one that did not shows that some last longer."""
+    return bool(done.any(0).all())
+
+
+def _columns(
+    reward: NDArray[Any], cost: NDArray[Any], gamma: float, age: NDArray[np.int64]
+) -> Floats:
+    """[T, N, 2 + 2K] what each step adds to the sums of its episode."""
+    one, discounted = np.ones((*reward.shape, 1)), cost * (gamma**age)[..., None]
+    return np.concatenate([reward[..., None], one, cost, discounted], -1, dtype=np.float64)
 
 
 def _weights(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:

@@ -46,7 +46,8 @@ class VecEnv(Protocol):
 
     Two attributes are optional, and let safety be proved from episodes (`episode_cost_bounds`):
     `cost_bounds`, the most that one step can cost, one number for each constraint (costs are never
-    negative then); and `time_limit`, the most steps of an episode.
+    negative then); and `time_limit`, the most steps of an episode (which also shows whether epochs
+    are long enough).
     """
 
     num_envs: int
