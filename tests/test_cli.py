@@ -53,6 +53,29 @@ def test_train_resume_evaluate_plot(tmp_path, capsys):
     assert (out / "progress.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_check_finds_faults_and_says_so_by_its_exit_code(capsys):
+    cli.main(["check", "probe/Speed-v0"])
+    assert "error" not in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["check", "Pendulum-v1"])  # sound, but without a cost
+    told = capsys.readouterr().out
+    assert stop.value.code == 1 and "error" in told and "info['cost']" in told
+
+
+def test_demo_trains_evaluates_and_draws(tmp_path, capsys, monkeypatch):
+    """With a smaller network and epoch, so that it takes seconds."""
+    smaller = dict(hidden=(8,), num_envs=2, epoch_steps=2000, critic_passes=1, cg_steps=3)
+    monkeypatch.setattr("holdfast.run.make_run", lambda *a, **k: make_run(*a, **(k | smaller)))
+    out = tmp_path / "demo"
+    for _ in range(2):  # the second replaces the first
+        cli.main(["demo", "--seconds", "0", "--out", str(out)])
+        told = capsys.readouterr().out
+        assert "HalfCheetah" in told and "Safe, proved at 95%:" in told
+        assert f"holdfastresume{out}" in "".join(told.split())  # lines are wrapped
+        assert len(read_rows(out / "progress.csv")) == 1
+        assert (out / "progress.png").read_bytes()[:4] == b"\x89PNG"
+
+
 def test_tensorboard_has_environment_steps_on_its_axis(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
