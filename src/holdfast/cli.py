@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         command = COMMANDS.get(args[0])
         if command is None:
-            from holdfast.run import nearest
+            from holdfast.settings import nearest
 
             raise ValueError(f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}")
         with interrupt.terminable():

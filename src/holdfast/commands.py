@@ -4,16 +4,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from holdfast import interrupt
+
+if TYPE_CHECKING:
+    from holdfast.envs.base import VecEnv
+    from holdfast.folder import Folder
+    from holdfast.run import Run
+    from holdfast.train import State
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -43,15 +49,19 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
         console.print(table)
         console.print("\n`holdfast list NAME` shows its settings; `holdfast envs` the tasks.")
         return
-    from holdfast.options import options
-    from holdfast.run import PRESETS, make_run, preset_changes
+    from holdfast.options import flag, grouped
+    from holdfast.register import PRESETS
+    from holdfast.run import make_run, preset_changes
 
     run = make_run(algorithm)
     table = Table("option", "default", "meaning", box=None, title=run.name, title_justify="left")
-    for option in options(run):
-        table.add_row(f"[cyan]{option.flag}[/]", str(option.default), option.help)
+    defaults: dict[str, object] = {}
+    for title, settings in grouped(run).items():
+        table.add_row("", "", f"[bold]{title}[/]")
+        for setting in settings:
+            defaults[setting.path] = setting.value
+            table.add_row(f"[cyan]{flag(setting.name)}[/]", str(setting.value), setting.help)
     console.print(table)
-    defaults = {".".join(o.path): o.default for o in options(run)}
     for preset in PRESETS:
         changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}
         console.print(f"\n[bold]--preset {preset}[/] changes", highlight=False)
@@ -63,48 +73,38 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
 
 def train_command(args: list[str]) -> None:
     """holdfast train ALGO ENV [options]"""
-    from holdfast.options import parse_run, take
+    from holdfast.options import parse_run
 
     names = [a for a in args[:2] if not a.startswith("-")]
     if len(names) < 2:
         if "-h" in args or "--help" in args:
-            print("usage: holdfast train ALGO ENV [options]   (`holdfast list`, `holdfast envs`)")
-            if not names:
-                print("`holdfast train ALGO ENV --help` shows the options of that algorithm.")
-                return
-            parse_run(names[0], "ENV", ["--help"], "holdfast train ALGO ENV")
+            parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])
         raise ValueError(
             "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
         )
-    rest, outs = take(args[2:], "--out")
-    rest, projects = take(rest, "--wandb")
-    flags = {flag for flag in ("--quiet", "--tensorboard") if flag in rest}
-    rest = [a for a in rest if a not in flags]
-    run, unknown = parse_run(names[0], names[1], rest, "holdfast train ALGO ENV")
-    if unknown:
-        from holdfast.options import options
-        from holdfast.run import nearest
-
-        known = [o.flag for o in options(run)] + ["--limit", "--preset", "--out", "--wandb"]
-        raise ValueError(f"unknown option '{unknown[0]}'{nearest(unknown[0], known)}")
+    run, chosen = parse_run(names[0], names[1], args[2:])
     from holdfast.agent import open_env
     from holdfast.folder import create
 
     use_compilation_cache()
     env = open_env(run, run.env)
-    out = Path(outs[-1]) if outs else default_out(run)
-    folder = create(out, run, env)
-    follow(folder, env, None, "--quiet" in flags, "--tensorboard" in flags, projects)
+    folder = create(chosen.out or default_out(run), run, env)
+    follow(folder, env, None, chosen.quiet, chosen.tensorboard, chosen.wandb)
 
 
-def default_out(run: Any) -> Path:
+def default_out(run: Run) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     task = run.env.replace("/", "-")
     return Path("runs") / f"{run.name}_{task}_seed{run.seed}_{stamp}"
 
 
 def follow(
-    folder: Any, env: Any, state: Any, quiet: bool, tensorboard: bool, projects: Sequence[str]
+    folder: Folder,
+    env: VecEnv,
+    state: State | None,
+    quiet: bool,
+    tensorboard: bool,
+    wandb: str | None,
 ) -> None:
     """Train in a folder with the chosen displays; say where everything is."""
     from holdfast import sinks
@@ -114,11 +114,11 @@ def follow(
 
     run = folder.run
     done = state.epoch * run.epoch_steps if state else 0
-    extra: list[Any] = []
+    extra: list[sinks.Sink] = []
     if tensorboard:
         extra.append(sinks.TensorBoard(folder.path / "tensorboard", done))
-    if projects:
-        extra.append(sinks.WandB(projects[-1], folder.path, to_json(run)))
+    if wandb:
+        extra.append(sinks.WandB(wandb, folder.path, to_json(run)))
     bar = None
     if not quiet:
         bar = sinks.Bar(run.epochs * run.epoch_steps, folder.spaces.limits, title(run), done)
@@ -181,7 +181,7 @@ def resume_command(
     for complaint in complaints:
         Console(stderr=True).print(f"[yellow]skipped:[/] {complaint}", highlight=False)
     env = open_env(folder.run, folder.run.env)
-    follow(folder, env, state, quiet, tensorboard, [wandb] if wandb else [])
+    follow(folder, env, state, quiet, tensorboard, wandb)
 
 
 def evaluate_command(

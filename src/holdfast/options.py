@@ -1,79 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command-line options generated from the typed settings: one place for each fact.
-
-A default lives in its dataclass field and its help text in the docstring under it; from those come
-the flags of `holdfast train`, the tables of `holdfast list ALGO` and those in the docs.
-"""
+"""The options of `holdfast train`, generated from the settings: one place for each fact."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import functools
-import inspect
-import itertools
-import textwrap
-import typing
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
 
 import tyro
+from tyro.conf import OmitArgPrefixes, UseAppendAction
 
-from holdfast.run import PRESETS, Run, make_run, with_preset
+from holdfast.register import PRESETS, PresetName
+from holdfast.run import Run, make_run
+from holdfast.settings import Setting, changed, choices, leaves
 
-HIDDEN = ("env", "algorithm", "name", "limits", "preset")
-"""Fields of `Run` that are given in another way than by a flag of their name."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """A setting: where it lives, its type, its default and its help."""
-
-    path: tuple[str, ...]
-    type: Any
-    default: Any
-    help: str
-
-    @property
-    def name(self) -> str:
-        return self.path[-1]
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+HIDDEN = ("env", "name", "limits", "preset")
+"""Settings of `Run` that are given in another way than by a flag of their name."""
 
 
-@functools.cache
-def field_help(kind: type) -> dict[str, str]:
-    """Field → the docstring that stands under it in the class."""
-    body = typing.cast(
-        ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    ).body
-    found: dict[str, str] = {}
-    for field, text in itertools.pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                found[field.target.id] = " ".join(str(text.value.value).split())
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What matters most, first in the help; defaults and help of settings come from `Run`."""
+
+    steps: int
+    cost_limit: float
+    limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """A constraint of its own with its limit, such as hazards=25; repeat it for several."""
+    preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
+    """Published behaviour, corrected, or our own choice; flags win over it."""
+    seed: int
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """The run folder; by default runs/ALGO_ENV_seedN_TIME."""
+    workers: int
+    num_envs: int
+    epoch_steps: int
+    quiet: bool = False
+    """No progress display."""
+    tensorboard: bool = False
+    """Write TensorBoard events too."""
+    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT")] = None
+    """Weights & Biases project to log to."""
 
 
-def options(run: Run) -> list[Option]:
-    """All settings of a run: the algorithm's first, then those that every algorithm shares."""
-    return [*_walk(run.algorithm, ("algorithm",)), *_walk(run, ())]
-
-
-def _walk(value: Any, path: tuple[str, ...]) -> Iterator[Option]:
-    hints = typing.get_type_hints(type(value))
-    for field in dataclasses.fields(value):
-        current = getattr(value, field.name)
-        if not path and field.name in HIDDEN:
-            continue
-        if dataclasses.is_dataclass(current):
-            yield from _walk(current, (*path, field.name))
+def grouped(run: Run) -> dict[str, list[Setting]]:
+    """Title → settings: what matters most, the algorithm's own, the run's, then its parts'."""
+    first = {field.name for field in dataclasses.fields(Options)}
+    groups: dict[str, list[Setting]] = {"": [], run.name: [], "training": []}
+    for setting in leaves(run):
+        part = setting.path.split(".")
+        if part[0] == "algorithm":
+            title = run.name if len(part) == 2 else part[1]
         else:
-            text = field_help(type(value)).get(field.name, "")
-            yield Option((*path, field.name), hints[field.name], current, text)
+            title = "" if setting.name in first else "training"
+        if setting.path not in HIDDEN:
+            groups.setdefault(title, []).append(setting)
+    return groups
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def parse_run(algorithm: str, env: str, args: Sequence[str]) -> tuple[Run, Options]:
+    """The run that a command line describes, and the options beside it.
+
+    The preset applies first, then the flags, so an explicit flag always wins.
+    """
+    base = make_run(algorithm, _preset(args), env=env)
+    groups = grouped(base)
+    preset = f", preset {base.preset}" if base.preset else ""
+    given, unknown = tyro.cli(
+        _options(groups),
+        args=args,
+        prog="holdfast train ALGO ENV",
+        description=f"The options of {base.name}{preset}. "
+        "`holdfast list` names the algorithms, `holdfast envs` the tasks.",
+        return_unknown_args=True,
+    )
+    found = [setting for settings in groups.values() for setting in settings]
+    if unknown:
+        known = {field.name for field in dataclasses.fields(Options)} | {s.name for s in found}
+        word = unknown[0].strip("-").replace("-", "_").partition("=")[0]
+        close = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+        hint = f"did you mean '{flag(close[0])}'?" if close else "--help shows all."
+        raise ValueError(f"unknown option '{unknown[0]}'; {hint}")
+    values = {leaf.name: leaf.value for leaf in leaves(given)}
+    changes = {setting.path: values[setting.name] for setting in found}
+    return changed(base, changes | {"limits": parse_limits(given.limit)}), given
+
+
+def _preset(args: Sequence[str]) -> PresetName | None:
+    """The preset alone: the defaults of all else depend on it."""
+
+    @dataclass
+    class First:
+        preset: str | None = None
+
+    rest = [arg for arg in args if arg not in ("-h", "--help")]
+    return cast(PresetName | None, tyro.cli(First, args=rest, return_unknown_args=True)[0].preset)
+
+
+Field = tuple[str, Any, Any]
+
+
+def _options(groups: Mapping[str, Sequence[Setting]]) -> type[Options]:
+    """`Options` with the fields of these settings; each titled group is a box of the help."""
+    boxes: list[Field] = []
+    for title, settings in groups.items():
+        if title and settings:
+            kind = dataclasses.make_dataclass("Group", map(_field, settings), frozen=True)
+            kind.__doc__ = " "
+            boxes.append((title.replace("-", "_"), OmitArgPrefixes[kind], kind()))
+    fields = [*map(_field, groups[""]), *boxes]
+    made = dataclasses.make_dataclass("Train", fields, bases=(Options,), frozen=True, kw_only=True)
+    return cast(type[Options], made)
+
+
+def _field(setting: Setting) -> Field:
+    kind: Any = setting.kind
+    names = choices(kind)
+    if names is not None:
+        kind = Literal[tuple(names)]
+    elif kind is int:
+        kind = WHOLE
+    kind = Annotated[kind, tyro.conf.arg(help=setting.help or None)]
+    return setting.name, kind, dataclasses.field(default=setting.value)
 
 
 def whole(text: str) -> int:
@@ -84,96 +138,19 @@ def whole(text: str) -> int:
     return int(number)
 
 
-def parse_run(algorithm: str, env: str, args: Sequence[str], prog: str) -> tuple[Run, list[str]]:
-    """The run that a command line describes, and the arguments that are not settings of it.
-
-    The preset applies first, then the flags, so an explicit flag always wins.
-    """
-    args, limits = take(list(args), "--limit")
-    args, presets = take(args, "--preset")
-    preset = presets[-1] if presets else None
-    if preset is not None and preset not in PRESETS:
-        raise ValueError(f"unknown preset '{preset}'; choose one of {', '.join(PRESETS)}.")
-    base = with_preset(make_run(algorithm, env=env), preset)
-    found = options(base)
-    flat = dataclasses.make_dataclass(
-        "Settings",
-        [
-            (
-                o.name,
-                Annotated[_cli_type(o.type), tyro.conf.arg(help=o.help or None)],
-                dataclasses.field(default=o.default),
-            )
-            for o in found
-        ],
-    )
-    given, rest = tyro.cli(
-        flat,
-        args=args,
-        prog=prog,
-        return_unknown_args=True,
-        description=describe(base),
-    )
-    changed = {o.name: getattr(given, o.name) for o in found}
-    values = {o.name: o.default for o in found} | changed
-    run = _rebuild(base, found, values | {"limits": parse_limits(limits)})
-    return run, list(rest)
+WHOLE = Annotated[
+    int,
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda parts: whole(parts[0]),
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
 
 
-def _rebuild(base: Run, found: Sequence[Option], values: dict[str, Any]) -> Run:
-    tree: dict[str, Any] = {"limits": values["limits"]}
-    for option in found:
-        node = tree
-        for part in option.path[:-1]:
-            node = node.setdefault(part, {})
-        node[option.name] = values[option.name]
-    return _replace(base, tree)
-
-
-def _replace(value: Any, tree: dict[str, Any]) -> Any:
-    nested = lambda name, v: (
-        _replace(getattr(value, name), v)
-        if (isinstance(v, dict) and dataclasses.is_dataclass(getattr(value, name)))
-        else v
-    )
-    return dataclasses.replace(value, **{name: nested(name, v) for name, v in tree.items()})
-
-
-def _cli_type(kind: Any) -> Any:
-    """Whole numbers may be written as 1e6."""
-    if kind is not int:
-        return kind
-    return Annotated[
-        int,
-        tyro.constructors.PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="INT",
-            instance_from_str=lambda parts: whole(parts[0]),
-            is_instance=lambda value: isinstance(value, int),
-            str_from_instance=lambda value: [str(value)],
-        ),
-    ]
-
-
-def take(args: list[str], flag: str) -> tuple[list[str], list[str]]:
-    """Remove every `flag VALUE` or `flag=VALUE`; (the rest, the values)."""
-    rest: list[str] = []
-    values: list[str] = []
-    queue = iter(args)
-    for arg in queue:
-        if arg == flag:
-            value = next(queue, None)
-            if value is None:
-                raise ValueError(f"{flag} needs a value.")
-            values.append(value)
-        elif arg.startswith(flag + "="):
-            values.append(arg[len(flag) + 1 :])
-        else:
-            rest.append(arg)
-    return rest, values
-
-
-def parse_limits(pairs: Sequence[str]) -> dict[str, float]:
+def parse_limits(pairs: Iterable[str]) -> dict[str, float]:
     """--limit hazards=25 --limit vases=10"""
     limits: dict[str, float] = {}
     for pair in pairs:
@@ -185,11 +162,3 @@ def parse_limits(pairs: Sequence[str]) -> dict[str, float]:
         if not name or not equals:
             raise ValueError(f"--limit {pair} is not NAME=NUMBER; write --limit hazards=25.")
     return limits
-
-
-def describe(run: Run) -> str:
-    preset = f", preset {run.preset}" if run.preset else ""
-    return (
-        f"Train {run.name}{preset}. Also: --limit NAME=VALUE (a constraint of its own; repeat it), "
-        f"--preset {{{','.join(PRESETS)}}}, --out FOLDER, --tensorboard, --wandb PROJECT, --quiet."
-    )

@@ -5,7 +5,28 @@
 switches it: the preset `published` takes one side, `corrected` the other.
 """
 
+import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.algorithms import (
+    C3PO,
+    CPO,
+    CTRPO,
+    CUP,
+    IPO,
+    P3O,
+    PCPO,
+    TRPO,
+    Algorithm,
+    ComparesCosts,
+    TRPOLag,
+)
+
+PresetName = Literal["published", "corrected", "holdfast"]
+PRESETS: tuple[PresetName, ...] = typing.get_args(PresetName)
+TRUST_REGION = (CTRPO, CPO, PCPO, TRPO, TRPOLag)
 
 
 @dataclass(frozen=True)
@@ -17,44 +38,49 @@ class Deviation:
     """A field of `Run`, or `algorithm.<field>[.<field>]`."""
     published: object
     corrected: object
-    only: tuple[str, ...] = ()
-    """Only for algorithms of these classes; none: for all that have the setting."""
-    unless: str = ""
-    """Not for algorithms with this field."""
+    only: tuple[type, ...] = (object,)
+    """The algorithms it concerns, by type; of these, those that have the setting."""
+    unless: tuple[type, ...] = ()
+    """Types that it does not concern."""
+    task: str = ""
+    """Only environments whose id contains this."""
 
+    def concerns(self, algorithm: Algorithm, env: str) -> bool:
+        named = isinstance(algorithm, self.only) and not isinstance(algorithm, self.unless)
+        return named and self.task in env
 
-TRUST_REGION = ("CTRPO", "CPO", "PCPO", "TRPO", "TRPOLag")
 
 REGISTER: tuple[Deviation, ...] = (
     Deviation("D1", "algorithm.region.kl_average", True, False),
     Deviation("D2", "raw_final_obs", True, False),
     Deviation("D3", "zero_first_estimate", True, False),
     Deviation("D4", "cost_estimate", "window", "epoch"),
-    Deviation("D5", "standardise_cost", False, True, unless="cost_scale"),
+    Deviation("D5", "standardise_cost", False, True, unless=(ComparesCosts,)),
     Deviation("D6", "algorithm.critic.critic_l2_biases", True, True),
     Deviation("D7", "algorithm.critic.critic_stale_norm", True, False, only=TRUST_REGION),
     Deviation("D8", "normalise", "running", "epoch"),
     Deviation("D9", "clip_actions", "never", "always"),
-    Deviation("D10", "algorithm.region.kl_order", "old-new", "old-new", only=("CTRPO",)),
-    Deviation("D11", "algorithm.cost_scale", "discount", "episode", only=("CTRPO", "P3O")),
+    Deviation("D10", "algorithm.region.kl_order", "old-new", "old-new", only=(CTRPO,)),
+    Deviation("D11", "algorithm.cost_scale", "discount", "episode", only=(CTRPO, P3O)),
     Deviation("D13", "algorithm.region.solver", "sum", "woodbury"),
     Deviation("D13", "algorithm.region.cg_eps", 1e-6, 0.0),
     Deviation("D15", "algorithm.start_recovering", True, False),
-    Deviation("D17", "algorithm.barrier", "entropy", "reversed-entropy"),
     Deviation(
-        "D18", "algorithm.cost_scale", "none", "episode", only=("CPO", "PCPO", "IPO", "C3PO")
+        "D16", "algorithm.critic.critic_minibatch", 256, 128, only=(CTRPO,), task="PointPush"
     ),
+    Deviation("D17", "algorithm.barrier", "entropy", "reversed-entropy"),
+    Deviation("D18", "algorithm.cost_scale", "none", "episode", only=(CPO, PCPO, IPO, C3PO)),
     Deviation("D18", "algorithm.centre", False, True),
     Deviation("D19", "algorithm.dual", "flipped", "exact"),
-    Deviation("D20", "algorithm.region.quit_not_finite", True, False, only=("CPO", "PCPO")),
+    Deviation("D20", "algorithm.region.quit_not_finite", True, False, only=(CPO, PCPO)),
     Deviation("D21", "algorithm.sticky", "infeasible", "violated"),
     Deviation("D22", "algorithm.reward_direction", "gradient", "natural"),
-    Deviation("D23", "algorithm.region.backtracks", 200, 15, only=("PCPO",)),
+    Deviation("D23", "algorithm.region.backtracks", 200, 15, only=(PCPO,)),
     Deviation("D23", "algorithm.reward_test", False, True),
     Deviation("D24", "algorithm.flip_sign", True, False),
     Deviation("D25", "algorithm.mask", "batch", "sample"),
     Deviation("D26", "algorithm.rescale", True, False),
-    Deviation("D27", "algorithm.multiplier.multiplier_max", 0.2, 2.0, only=("CUP",)),
+    Deviation("D27", "algorithm.multiplier.multiplier_max", 0.2, 2.0, only=(CUP,)),
     Deviation("D28", "algorithm.kappa", 10.0, 20.0),
     Deviation("D29", "algorithm.multiplier.multiplier_rule", "adam", "sgd"),
     Deviation("D29", "algorithm.multiplier.multiplier_lr", 0.035, 0.01),
@@ -62,21 +88,35 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D30", "algorithm.multiplier.pid_delay", 10, 1),
     Deviation("D30", "algorithm.multiplier.pid_init", 0.001, 0.0),
 )
-"""D12 is one number for centred advantages; D14 is a name of its own (c-trpo-no-hysteresis); D16 is
-the minibatch of 256 that only the published PointPush runs used; D31 (what the noise study
-perturbs), D32 (the toy's Gramian) and D33 (both regrets are logged) have no setting. D5 does not
-concern methods that compare predicted with measured cost: they need advantages in cost units.
+"""D12 is one number for centred advantages; D14 is a name of its own (c-trpo-no-hysteresis); D31
+(what the noise study perturbs), D32 (the toy's Gramian) and D33 (both regrets are logged) have no
+setting. D5 does not concern methods that compare predicted with measured cost: they need advantages
+in cost units. D16 is what only the published runs on these tasks used.
 
 D10 is mended by D17: with the reversed barrier both divergences are those of old from new, the
 order of the ideal update, while the published ones are of opposite order. In units of an episode
 P3O's and C3PO's slack is small beside the noise of a minibatch's mean cost advantage, so D18 takes
 that mean off."""
 
-HOLDFAST: tuple[tuple[str, object], ...] = (
-    ("cost_estimate", "epoch"),
-    ("algorithm.barrier", "log"),
-    ("algorithm.cost_scale", "episode"),
-    ("algorithm.margin_confidence", 1.0),
-)
-"""The preset of our own: lag-free estimate, log barrier, κ = length, a confidence margin.
-Only the estimate concerns methods without a barrier."""
+HOLDFAST: dict[type, Mapping[str, object]] = {
+    object: {"cost_estimate": "epoch"},
+    CTRPO: {
+        "algorithm.barrier": "log",
+        "algorithm.cost_scale": "episode",
+        "algorithm.margin_confidence": 1.0,
+    },
+}
+"""The preset of our own, by algorithm type: lag-free estimate, log barrier, κ = length, a
+confidence margin."""
+
+
+def preset_values(preset: PresetName, algorithm: Algorithm, env: str) -> dict[str, object]:
+    """setting → value, for an algorithm on an environment, whether it has the setting or not."""
+    if preset == "holdfast":
+        mine = [values for kind, values in HOLDFAST.items() if isinstance(algorithm, kind)]
+        return {setting: value for values in mine for setting, value in values.items()}
+    return {
+        row.setting: row.published if preset == "published" else row.corrected
+        for row in REGISTER
+        if row.concerns(algorithm, env)
+    }

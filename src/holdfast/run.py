@@ -7,20 +7,15 @@ are generated from here.
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import types
-import typing
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, cast
 
-from holdfast.algorithms import ALGORITHMS, CTRPO, Algorithm, find
+from holdfast.algorithms import ALGORITHMS, CTRPO, Algorithm, ComparesCosts, find
 from holdfast.core.episodes import CostEstimate
-from holdfast.register import HOLDFAST, REGISTER
-
-PresetName = Literal["published", "corrected", "holdfast"]
-PRESETS: tuple[PresetName, ...] = typing.get_args(PresetName)
+from holdfast.core.types import CostTerms
+from holdfast.register import PRESETS, PresetName, preset_values
+from holdfast.settings import Settings, built, changed, converted, leaves, nearest
 
 
 @dataclass(frozen=True)
@@ -92,19 +87,6 @@ class Run:
         for name in ("lam", "cost_lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1]; try 0.95.")
-        if self.standardise_cost and hasattr(self.algorithm, "cost_scale"):
-            raise ValueError(
-                f"standardise_cost cannot be used with {type(self.algorithm).__name__}: it "
-                "compares predicted with measured cost, and standardised advantages have lost "
-                "their units; leave it off."
-            )
-        scale = getattr(self.algorithm, "cost_scale", "")
-        if self.cost_criterion == "discounted" and scale == "episode":
-            raise ValueError(
-                "cost_scale=episode predicts the plain sum of an episode and cannot be used with "
-                "cost_criterion=discounted; use cost_scale=discount, which predicts the discounted "
-                "one."
-            )
         if self.cost_value_noise < 0:
             raise ValueError(
                 f"cost_value_noise={self.cost_value_noise} must not be negative; 0 is off."
@@ -126,17 +108,16 @@ class Run:
             raise ValueError(f"hidden={self.hidden} must hold positive widths, such as 64 64.")
 
     def _check_limits(self) -> None:
-        for name, limit in {"cost_limit": self.cost_limit, **self.limits}.items():
+        limits = {"cost_limit": self.cost_limit, **self.limits}
+        for name, limit in limits.items():
             if not limit >= 0 or limit == float("inf"):
                 raise ValueError(
                     f"the limit {name}={limit} must be a finite number that is not negative; "
                     "it bounds the mean cost of an episode."
                 )
-            if limit == 0 and isinstance(self.algorithm, CTRPO):
-                raise ValueError(
-                    f"the limit {name}=0 leaves no interior for a barrier; use a small positive "
-                    "one, such as 1."
-                )
+        if isinstance(self.algorithm, ComparesCosts):
+            discounted = self.cost_criterion == "discounted"
+            self.algorithm.check_costs(CostTerms(limits, self.standardise_cost, discounted))
 
     @property
     def epochs(self) -> int:
@@ -155,19 +136,9 @@ class Run:
 
 def preset_changes(run: Run, preset: PresetName) -> dict[str, object]:
     """setting → value, for the settings that this run's algorithm has."""
-    if preset == "holdfast":
-        barrier = hasattr(run.algorithm, "barrier")
-        wanted = {s: v for s, v in HOLDFAST if barrier or not s.startswith("algorithm.")}
-    else:
-        wanted = {
-            row.setting: row.published if preset == "published" else row.corrected
-            for row in REGISTER
-            if (not row.only or type(run.algorithm).__name__ in row.only)
-            and not (row.unless and hasattr(run.algorithm, row.unless))
-        }
-        if preset == "published" and "PointPush" in run.env and isinstance(run.algorithm, CTRPO):
-            wanted["algorithm.critic.critic_minibatch"] = 256  # D16
-    return {setting: value for setting, value in wanted.items() if _has(run, setting)}
+    known = {setting.path for setting in leaves(run)}
+    values = preset_values(preset, run.algorithm, run.env)
+    return {path: value for path, value in values.items() if path in known}
 
 
 def with_preset(run: Run, preset: PresetName | None) -> Run:
@@ -176,40 +147,37 @@ def with_preset(run: Run, preset: PresetName | None) -> Run:
         return replace(run, preset=None)
     if preset not in PRESETS:
         raise ValueError(f"unknown preset '{preset}'; choose one of {', '.join(PRESETS)}.")
-    for setting, value in preset_changes(run, preset).items():
-        run = _set(run, setting.split("."), value)
-    return replace(run, preset=preset)
+    return changed(run, preset_changes(run, preset) | {"preset": preset})
 
 
-def make_run(algorithm: str | Algorithm, preset: PresetName | None = None, **settings: Any) -> Run:
+def make_run(
+    algorithm: str | Algorithm, preset: PresetName | None = None, **settings: object
+) -> Run:
     """A run from an algorithm (name or value), a preset, and settings of either.
 
     Settings given here win over the preset.
     """
     if isinstance(algorithm, str):
         name = find(algorithm)
-        entry = ALGORITHMS[name]
-        algorithm = entry.make()
-        run = Run(algorithm=algorithm, name=name, env=settings.get("env", ""), **entry.settings)  # pyright: ignore[reportArgumentType]
+        made, own = ALGORITHMS[name].make(), ALGORITHMS[name].settings
     else:
-        name = registered_name(algorithm)
-        run = Run(algorithm=algorithm, name=name, env=settings.get("env", ""))
+        name, made, own = registered_name(algorithm), algorithm, {}
+    task = {"env": settings["env"]} if "env" in settings else {}
+    run = configure(Run(algorithm=made, name=name), **own, **task)
     return configure(with_preset(run, preset), **settings)
 
 
-def configure(run: Run, **settings: Any) -> Run:
-    """The run with settings of its own or of its algorithm replaced."""
-    own = {f.name for f in dataclasses.fields(Run)}
-    where = {path.split(".")[-1]: path for path in _paths(run.algorithm)}
-    algorithm, changes = settings.get("algorithm", run.algorithm), dict[str, Any]()
-    for key, value in settings.items():
-        if key in where:
-            algorithm = _set(algorithm, where[key].split("."), value)
-        elif key in own:
-            changes[key] = value
-        else:
-            raise ValueError(f"unknown setting '{key}'{nearest(key, sorted(own | set(where)))}")
-    return replace(run, **changes | {"algorithm": algorithm})  # at once: some settings go together
+def configure(run: Run, **settings: object) -> Run:
+    """The run with settings of its own or of its algorithm replaced, their types checked."""
+    changes: dict[str, object] = {}
+    if "algorithm" in settings:
+        changes["algorithm"] = settings.pop("algorithm")
+    known = {setting.name: setting for setting in leaves(run)}
+    for name, value in settings.items():
+        if name not in known:
+            raise ValueError(f"unknown setting '{name}'{nearest(name, sorted(known))}")
+        changes[known[name].path] = converted(value, known[name].kind, name)
+    return changed(run, changes)
 
 
 def registered_name(algorithm: Algorithm) -> str:
@@ -221,84 +189,14 @@ def registered_name(algorithm: Algorithm) -> str:
     return same_type[0] if same_type else type(algorithm).__name__.lower()
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown word: what it may have meant, or all that is known."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(names)}."
-
-
-def _paths(value: Any, prefix: str = "") -> list[str]:
-    """Dotted names of all leaf fields of nested dataclasses."""
-    found: list[str] = []
-    for f in dataclasses.fields(value):
-        inner = getattr(value, f.name)
-        nested = dataclasses.is_dataclass(inner)
-        found += _paths(inner, f"{prefix}{f.name}.") if nested else [prefix + f.name]
-    return found
-
-
-def _has(value: Any, setting: str) -> bool:
-    for part in setting.split("."):
-        if not hasattr(value, part):
-            return False
-        value = getattr(value, part)
-    return True
-
-
-def _set(value: Any, path: list[str], new: object) -> Any:
-    """A copy of nested dataclasses with one leaf replaced."""
-    if len(path) > 1:
-        new = _set(getattr(value, path[0]), path[1:], new)
-    return replace(value, **{path[0]: new})
-
-
-def to_json(run: Run) -> dict[str, Any]:
+def to_json(run: Run) -> dict[str, object]:
     """Plain data for run.json."""
-    return dataclasses.asdict(run)
+    return asdict(run)
 
 
-def from_json(data: Mapping[str, Any]) -> Run:
+def from_json(data: Mapping[str, object]) -> Run:
     """The run of a run.json, every key and type checked."""
     name = find(str(data.get("name", "")))
-    algorithm = _build(type(ALGORITHMS[name].make()), data.get("algorithm", {}), "algorithm")
-    rest = {k: v for k, v in data.items() if k != "algorithm"}
-    return cast(Run, _build(Run, rest | {"algorithm": algorithm}, "run"))
-
-
-def _build(kind: Any, data: Mapping[str, Any], where: str) -> Any:
-    hints = typing.get_type_hints(kind)
-    known = {f.name for f in dataclasses.fields(kind)}
-    for key in data:
-        if key not in known:
-            raise ValueError(
-                f"run.json: unknown key '{key}' in {where}{nearest(key, sorted(known))}"
-            )
-    return kind(**{k: _convert(v, hints[k], f"{where}.{k}") for k, v in data.items()})
-
-
-def _convert(value: Any, hint: Any, where: str) -> Any:
-    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
-        return _build(hint, cast(Mapping[str, Any], value), where)
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        for option in args:
-            try:
-                return _convert(value, option, where)
-            except ValueError:
-                continue
-    elif origin is tuple and isinstance(value, list | tuple):
-        return tuple(_convert(v, args[0], where) for v in cast(list[Any], value))
-    elif origin is Literal and value in args:
-        return value
-    elif origin is dict and isinstance(value, dict):
-        return {str(k): _convert(v, args[1], where) for k, v in cast(dict[Any, Any], value).items()}
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    elif hint in (int, bool, str) and type(value) is hint:
-        return value
-    elif hint is type(None) and value is None:
-        return None
-    elif hint is Algorithm:
-        return value
-    raise ValueError(f"run.json: {where}={value!r} is not of the expected type {hint}.")
+    kind = cast(type[Settings], type(ALGORITHMS[name].make()))
+    algorithm = converted(data.get("algorithm", {}), kind, "algorithm")
+    return built(Run, data, "run", algorithm=algorithm)

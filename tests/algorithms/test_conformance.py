@@ -16,7 +16,8 @@ from holdfast import checkpoint
 from holdfast.algorithms import ALGORITHMS
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
 from holdfast.core.types import Batch, Learner, replace, sampled_batch
-from holdfast.run import PRESETS, from_json, make_run, to_json
+from holdfast.register import PRESETS
+from holdfast.run import from_json, make_run, to_json
 from holdfast.train import side_by_side
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms"

@@ -5,10 +5,9 @@ A variant that is only a setting is a constructor function. `ALGORITHMS` is the 
 in the published results, what it makes, and the run settings that belong to it.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jax import Array
 
@@ -27,7 +26,8 @@ from holdfast.algorithms.trpo_lag import TRPOLag
 from holdfast.core.critic import CriticFit
 from holdfast.core.first_order import JointCritic
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Learner, Metrics
+from holdfast.core.types import Batch, CostTerms, Learner, Metrics
+from holdfast.settings import nearest
 
 __all__ = [
     "ALGORITHMS",
@@ -42,8 +42,9 @@ __all__ = [
     "PPO",
     "TRPO",
     "Algorithm",
-    "Entry",
+    "ComparesCosts",
     "PPOLag",
+    "Recipe",
     "TRPOLag",
     "c_npg",
     "cpo_hysteresis",
@@ -71,9 +72,18 @@ class Algorithm(Protocol):
         ...
 
 
+@runtime_checkable
+class ComparesCosts(Protocol):
+    """An algorithm that compares predicted with measured cost: not every run's terms suit it."""
+
+    def check_costs(self, terms: CostTerms) -> None:
+        """ValueError where it cannot work on these terms."""
+        ...
+
+
 @dataclass(frozen=True)
-class Entry:
-    """A line of the register."""
+class Recipe:
+    """A line of the register: how the algorithm of a name is made."""
 
     make: Callable[[], Algorithm]
     summary: str
@@ -81,38 +91,37 @@ class Entry:
     """Run settings that differ from their defaults for this name."""
 
 
-ALGORITHMS: dict[str, Entry] = {
-    "c-trpo": Entry(CTRPO, "trust regions that contain only safe policies"),
-    "c-trpo-no-hysteresis": Entry(c_trpo_no_hysteresis, "C-TRPO, recovery ends at the limit"),
-    "c-trpo-noise": Entry(
+ALGORITHMS: dict[str, Recipe] = {
+    "c-trpo": Recipe(CTRPO, "trust regions that contain only safe policies"),
+    "c-trpo-no-hysteresis": Recipe(c_trpo_no_hysteresis, "C-TRPO, recovery ends at the limit"),
+    "c-trpo-noise": Recipe(
         c_trpo_no_hysteresis,
         "C-TRPO (no hysteresis) with noisy cost values, the paper's ablation",
         {"cost_value_noise": 0.1},
     ),
-    "c-npg": Entry(c_npg, "C-TRPO's natural step without a line search"),
-    "trpo": Entry(TRPO, "reward only, KL trust region"),
-    "npg": Entry(npg, "reward only, natural gradient without a line search"),
-    "cpo": Entry(CPO, "trust region with linearised constraints, in closed form"),
-    "cpo-hysteresis": Entry(cpo_hysteresis, "CPO, recovery goes on below the limit"),
-    "pcpo": Entry(PCPO, "TRPO's step projected onto linearised constraints"),
-    "trpo-lag": Entry(TRPOLag, "TRPO on reward minus priced cost"),
-    "ppo": Entry(PPO, "reward only, clipped surrogate in minibatches"),
-    "ppo-lag": Entry(PPOLag, "PPO on reward minus priced cost"),
-    "cppo-pid": Entry(cppo_pid, "PPO on reward minus cost, priced by a PID controller"),
-    "focops": Entry(FOCOPS, "priced advantage, states that moved far enough are masked"),
-    "cup": Entry(CUP, "PPO on the reward, then a projection that pays for cost"),
-    "ipo": Entry(IPO, "PPO inside a logarithmic barrier"),
-    "p3o": Entry(P3O, "PPO with an exact penalty for predicted violation"),
-    "c3po": Entry(C3PO, "PPO with a penalty that frees only a share of the slack"),
+    "c-npg": Recipe(c_npg, "C-TRPO's natural step without a line search"),
+    "trpo": Recipe(TRPO, "reward only, KL trust region"),
+    "npg": Recipe(npg, "reward only, natural gradient without a line search"),
+    "cpo": Recipe(CPO, "trust region with linearised constraints, in closed form"),
+    "cpo-hysteresis": Recipe(cpo_hysteresis, "CPO, recovery goes on below the limit"),
+    "pcpo": Recipe(PCPO, "TRPO's step projected onto linearised constraints"),
+    "trpo-lag": Recipe(TRPOLag, "TRPO on reward minus priced cost"),
+    "ppo": Recipe(PPO, "reward only, clipped surrogate in minibatches"),
+    "ppo-lag": Recipe(PPOLag, "PPO on reward minus priced cost"),
+    "cppo-pid": Recipe(cppo_pid, "PPO on reward minus cost, priced by a PID controller"),
+    "focops": Recipe(FOCOPS, "priced advantage, states that moved far enough are masked"),
+    "cup": Recipe(CUP, "PPO on the reward, then a projection that pays for cost"),
+    "ipo": Recipe(IPO, "PPO inside a logarithmic barrier"),
+    "p3o": Recipe(P3O, "PPO with an exact penalty for predicted violation"),
+    "c3po": Recipe(C3PO, "PPO with a penalty that frees only a share of the slack"),
 }
 
 
 def find(name: str) -> str:
     """The registered name, case, hyphens and underscores ignored."""
     plain = lambda text: text.lower().replace("-", "").replace("_", "")
-    names = {plain(known): known for known in ALGORITHMS}
-    if plain(name) in names:
-        return names[plain(name)]
-    close = difflib.get_close_matches(plain(name), names, n=1)
-    hint = f"did you mean '{names[close[0]]}'? " if close else ""
-    raise ValueError(f"unknown algorithm '{name}'; {hint}`holdfast list` shows all.")
+    for known in ALGORITHMS:
+        if plain(known) == plain(name):
+            return known
+    hint = nearest(name, ALGORITHMS, "`holdfast list` shows all.")
+    raise ValueError(f"unknown algorithm '{name}'{hint}")

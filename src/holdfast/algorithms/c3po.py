@@ -27,7 +27,16 @@ from holdfast.core.first_order import (
     spent,
 )
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+from holdfast.core.types import (
+    Batch,
+    CostScale,
+    CostTerms,
+    Learner,
+    Metrics,
+    check_units,
+    in_units,
+    replace,
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,9 @@ class C3PO:
                 f"kappa_start={self.kappa_start} and kappa_end={self.kappa_end} must be positive; "
                 "'ppo' has no penalty."
             )
+
+    def check_costs(self, terms: CostTerms) -> None:
+        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy) -> Any:
         """The moments of the policy's Adam."""

@@ -25,7 +25,16 @@ from holdfast.core.critic import CriticFit
 from holdfast.core.multiplier import blame
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import Accept, Trial, TrustRegion, linearise
-from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+from holdfast.core.types import (
+    Batch,
+    CostScale,
+    CostTerms,
+    Learner,
+    Metrics,
+    check_units,
+    in_units,
+    replace,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,9 @@ class CPO:
             raise ValueError(
                 f"hysteresis={self.hysteresis} must lie in (0, 1]; 1.0 switches it off."
             )
+
+    def check_costs(self, terms: CostTerms) -> None:
+        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy | None = None) -> Array:
         """Whether the last step was a recovery."""

@@ -10,18 +10,26 @@ by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those 
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.core.barrier import BARRIERS, BarrierName
 from holdfast.core.critic import CriticFit
 from holdfast.core.multiplier import blame
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import Accept, Barriers, TrustRegion
-from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
-
-Barrier = Literal["entropy", "log", "reversed-entropy"]
+from holdfast.core.types import (
+    Batch,
+    CostScale,
+    CostTerms,
+    Learner,
+    Metrics,
+    check_interior,
+    check_units,
+    in_units,
+    replace,
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class CTRPO:
 
     beta: float | tuple[float, ...] = 1.0
     """β, weight of the barrier against the KL; several values: one for each constraint."""
-    barrier: Barrier = "entropy"
+    barrier: BarrierName = "entropy"
     """Generator φ of the barrier: x log x, −log x, or x log x in reversed order (D17)."""
     hysteresis: float = 0.8
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off (D14)."""
@@ -49,6 +57,8 @@ class CTRPO:
 
     def __post_init__(self) -> None:
         self.region.check_search(self.line_search)
+        if self.barrier not in BARRIERS:
+            raise ValueError(f"barrier={self.barrier!r} must be one of {', '.join(BARRIERS)}.")
         betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
         if not all(b > 0 for b in betas):
             raise ValueError(
@@ -64,6 +74,10 @@ class CTRPO:
                 f"margin_confidence={self.margin_confidence} and "
                 f"spent_confidence={self.spent_confidence} must not be negative; 0 is off."
             )
+
+    def check_costs(self, terms: CostTerms) -> None:
+        check_units(self, self.cost_scale, terms)
+        check_interior(terms)
 
     def init(self, constraints: int, policy: Policy | None = None) -> Array:
         """[K] which constraints are in recovery."""

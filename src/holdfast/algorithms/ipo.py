@@ -25,7 +25,17 @@ from holdfast.core.first_order import (
 )
 from holdfast.core.multiplier import blame
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+from holdfast.core.types import (
+    Batch,
+    CostScale,
+    CostTerms,
+    Learner,
+    Metrics,
+    check_interior,
+    check_units,
+    in_units,
+    replace,
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,10 @@ class IPO:
         check_clip(self.clip)
         if not self.sharpness > 0:
             raise ValueError(f"sharpness={self.sharpness} must be positive; 20 is usual.")
+
+    def check_costs(self, terms: CostTerms) -> None:
+        check_units(self, self.cost_scale, terms)
+        check_interior(terms)
 
     def init(self, constraints: int, policy: Policy) -> Any:
         """The moments of the policy's Adam."""

@@ -24,7 +24,16 @@ from holdfast.core.first_order import (
     spent,
 )
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+from holdfast.core.types import (
+    Batch,
+    CostScale,
+    CostTerms,
+    Learner,
+    Metrics,
+    check_units,
+    in_units,
+    replace,
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,9 @@ class P3O:
         check_clip(self.clip)
         if not self.kappa > 0:
             raise ValueError(f"kappa={self.kappa} must be positive; 'ppo' has no penalty.")
+
+    def check_costs(self, terms: CostTerms) -> None:
+        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy) -> Any:
         """The moments of the policy's Adam."""

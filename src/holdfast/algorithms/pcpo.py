@@ -18,7 +18,16 @@ from holdfast.core.cpo_step import check_constraints, projection
 from holdfast.core.critic import CriticFit
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import Accept, Trial, TrustRegion, linearise
-from holdfast.core.types import Batch, CostScale, Learner, Metrics, in_units, replace
+from holdfast.core.types import (
+    Batch,
+    CostScale,
+    CostTerms,
+    Learner,
+    Metrics,
+    check_units,
+    in_units,
+    replace,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,9 @@ class PCPO:
     """Reject steps that lose reward while the cost is within its limit (D23)."""
     region: TrustRegion = TrustRegion(backtracks=200)
     critic: CriticFit = CriticFit()
+
+    def check_costs(self, terms: CostTerms) -> None:
+        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy | None = None) -> None:
         """No state of its own."""

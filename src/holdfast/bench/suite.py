@@ -19,7 +19,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.run import PRESETS, Run, from_json, make_run, nearest, to_json
+from holdfast.register import PRESETS
+from holdfast.run import Run, make_run
+from holdfast.settings import nearest
 
 KEYS = ("description", "steps", "seeds", "tasks", "algorithms", "preset", "settings")
 ENTRY_KEYS = ("name", "settings", "sweep", "preset", "tasks")
@@ -149,11 +151,9 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
 
 def _checked_run(suite: str, name: str, preset: Any, settings: dict[str, Any]) -> Run:
     try:
-        run = make_run(name, preset, **settings)
-        return from_json(to_json(run))  # checks the types too
-    except (TypeError, ValueError) as error:
-        reason = str(error).removeprefix("run.json: ")
-        raise ValueError(f"suite '{suite}', {name}: {reason}") from None
+        return make_run(name, preset, **settings)
+    except ValueError as error:
+        raise ValueError(f"suite '{suite}', {name}: {error}") from None
 
 
 def with_options(suite: Suite, steps: int | None, seeds: Sequence[int] | None) -> Suite:

@@ -17,6 +17,7 @@ log1p and, for small |u|, the power series, so every one is exact to rounding.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax.numpy as jnp
 from jax import Array
@@ -81,3 +82,6 @@ BARRIERS: dict[str, Barrier] = {
         lambda slack, spent: slack * _log(spent / slack), lambda slack: 1 / slack
     ),
 }
+
+BarrierName = Annotated[str, BARRIERS]
+"""A key of the table."""

@@ -7,6 +7,7 @@ the occupancy d(s, a) when a finite CMDP is enumerated, so the same update runs 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +19,18 @@ if TYPE_CHECKING:
     from holdfast.core.critic import Critics
     from holdfast.core.policies import Policy
 
-__all__ = ["Batch", "CostScale", "Learner", "Metrics", "in_units", "replace", "sampled_batch"]
+__all__ = [
+    "Batch",
+    "CostScale",
+    "CostTerms",
+    "Learner",
+    "Metrics",
+    "check_interior",
+    "check_units",
+    "in_units",
+    "replace",
+    "sampled_batch",
+]
 
 Metrics = dict[str, Array]
 """Flat: a documented name to a scalar, or to [K] values, one for each constraint."""
@@ -82,6 +94,43 @@ def in_units(batch: Batch, cost_scale: CostScale) -> Batch:
         batch,
         horizon=batch.length if cost_scale == "episode" else jnp.ones_like(batch.horizon),
     )
+
+
+@dataclass(frozen=True)
+class CostTerms:
+    """What a run says about its costs before it starts, for an algorithm to agree with."""
+
+    limits: Mapping[str, float]
+    """By name; `cost_limit` is that of every constraint without its own."""
+    standardised: bool = False
+    """Cost advantages are divided by their deviation."""
+    discounted: bool = False
+    """The limits are on discounted sums."""
+
+
+def check_units(algorithm: object, cost_scale: CostScale, terms: CostTerms) -> None:
+    """Predicted and measured cost can be compared only in the same units."""
+    if terms.standardised:
+        raise ValueError(
+            f"standardise_cost cannot be used with {type(algorithm).__name__}: it compares "
+            "predicted with measured cost, and standardised advantages have lost their units; "
+            "leave it off."
+        )
+    if terms.discounted and cost_scale == "episode":
+        raise ValueError(
+            "cost_scale=episode predicts the plain sum of an episode and cannot be used with "
+            "cost_criterion=discounted; use cost_scale=discount, which predicts the discounted one."
+        )
+
+
+def check_interior(terms: CostTerms) -> None:
+    """A barrier stands between the limit and what lies strictly below it."""
+    for name, limit in terms.limits.items():
+        if limit == 0:
+            raise ValueError(
+                f"the limit {name}=0 leaves no interior for a barrier; use a small positive one, "
+                "such as 1."
+            )
 
 
 def sampled_batch(

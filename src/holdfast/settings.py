@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings as nested frozen dataclasses: list them, change some, make them from plain data.
+
+A default lives in its field and its help text in the docstring under it; the command line, the
+tables of `holdfast list ALGO`, suites and `run.json` all come from there. A leaf has a dotted path,
+such as `algorithm.region.radius`, and a short name, the path's last part.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import functools
+import inspect
+import itertools
+import numbers
+import textwrap
+import types
+import typing
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, cast
+
+
+class Settings(Protocol):
+    """Any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A leaf: where it stands, its type and its value."""
+
+    path: str
+    kind: object
+    """The annotation, resolved."""
+    value: object
+    owner: type[Settings]
+    """The class whose field it is."""
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def help(self) -> str:
+        return field_help(self.owner).get(self.name, "")
+
+
+def leaves(value: Settings, prefix: str = "") -> Iterator[Setting]:
+    """All settings of nested dataclasses, in the order of their fields."""
+    kind = type(value)
+    hints = _hints(kind)
+    for field in dataclasses.fields(value):
+        inner: object = getattr(value, field.name)
+        if dataclasses.is_dataclass(inner) and not isinstance(inner, type):
+            yield from leaves(inner, f"{prefix}{field.name}.")
+        else:
+            yield Setting(prefix + field.name, hints.get(field.name, object), inner, kind)
+
+
+def changed(value: S, changes: Mapping[str, object]) -> S:
+    """A copy with other values at these paths, all at once: some settings only go together."""
+    own: dict[str, object] = {}
+    below: dict[str, dict[str, object]] = {}
+    for path, new in changes.items():
+        head, dot, rest = path.partition(".")
+        if dot:
+            below.setdefault(head, {})[rest] = new
+        else:
+            own[head] = new
+    for head, inner in below.items():
+        own[head] = changed(cast(Settings, own.get(head, getattr(value, head))), inner)
+    return dataclasses.replace(value, **own)
+
+
+def built(kind: type[S], data: Mapping[str, object], where: str, **made: object) -> S:
+    """A value from plain data, every key and type checked; `made` holds fields that are ready."""
+    known = [field.name for field in dataclasses.fields(kind)]
+    for key in data:
+        if key not in known:
+            raise ValueError(f"unknown key '{key}' in {where}{nearest(key, sorted(known))}")
+    hints = _hints(kind)
+    given = {k: converted(v, hints[k], f"{where}.{k}") for k, v in data.items() if k not in made}
+    return kind(**given, **made)
+
+
+def converted(value: object, kind: object, where: str) -> object:
+    """Plain data as a value of an annotated type: a list as a tuple, 1 as 1.0, 1e6 as 1000000."""
+    if kind is object or kind is Any:
+        return value
+    options = choices(kind)
+    if options is not None:
+        if value in options:
+            return value
+        raise ValueError(f"{where}={value!r} must be one of {', '.join(map(str, options))}.")
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and origin is None:
+        found = _plain(value, kind, where)
+        if found is not None or kind is type(None) is type(value):
+            return found
+    elif origin in (typing.Union, types.UnionType):
+        for option in args:
+            try:
+                return converted(value, option, where)
+            except ValueError:
+                continue
+    elif origin is tuple and isinstance(value, list | tuple):
+        return tuple(converted(v, args[0], where) for v in cast(list[object], value))
+    elif origin is dict and isinstance(value, Mapping):
+        pairs = cast(Mapping[object, object], value).items()
+        return {str(k): converted(v, args[1], f"{where}.{k}") for k, v in pairs}
+    spelt = kind.__name__ if isinstance(kind, type) and origin is None else str(kind)
+    raise ValueError(f"{where}={value!r} is not of the expected type {spelt}.")
+
+
+def _plain(value: object, kind: type, where: str) -> object:
+    """The value as one of a plain class; None where it is none."""
+    if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
+        return built(cast(type[Settings], kind), cast(Mapping[str, object], value), where)
+    if kind in (int, float):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            return None
+        if isinstance(value, numbers.Integral):
+            return kind(value)
+        number = float(value)
+        return number if kind is float else int(number) if number.is_integer() else None
+    return value if isinstance(value, kind) else None
+
+
+def choices(kind: object) -> Collection[object] | None:
+    """The allowed values of a `Literal`, or the keys of `Annotated[str, TABLE]`; else None."""
+    if typing.get_origin(kind) is Literal:
+        return typing.get_args(kind)
+    if typing.get_origin(kind) is Annotated:
+        for note in typing.get_args(kind)[1:]:
+            if isinstance(note, Mapping):
+                return tuple(cast(Mapping[object, object], note))
+    return None
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The end of a sentence about an unknown word: what it may have meant, or what there is."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; {otherwise or 'known are ' + ', '.join(names) + '.'}"
+
+
+@functools.cache
+def field_help(kind: type[Settings]) -> dict[str, str]:
+    """Field → the docstring that stands under it in the class."""
+    body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
+    found: dict[str, str] = {}
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                found[field.target.id] = " ".join(str(text.value.value).split())
+    return found
+
+
+@functools.cache
+def _hints(kind: type[Settings]) -> dict[str, object]:
+    """Field → type; nothing for a class whose annotations name what cannot be found."""
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except NameError:
+        return {}
