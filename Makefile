@@ -58,10 +58,10 @@ test-extras: .venv/.dev    ## the tests of Ray and W&B, which are installed for 
 	  --constraint .venv-floors/floors.txt --editable '.[test,ray,wandb]'
 	@touch $@
 
-# Old packages beside new ones warn of each other's deprecations: shown here, not errors.
+# Old packages beside new ones warn of each other: deprecations are no errors here.
 test-floors: .venv-floors/.ready  ## all tests with the lowest versions that pyproject.toml allows
 	OMP_NUM_THREADS=1 .venv-floors/bin/python -m pytest -n 2 --dist loadgroup -m 'not learning' \
-	  -W default::DeprecationWarning -W default::PendingDeprecationWarning
+	  -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 bench-speed: .venv/.dev    ## measure the update, the start-up and the memory of a run
 	.venv/bin/python benchmarks/update_speed.py
