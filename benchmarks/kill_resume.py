@@ -20,9 +20,9 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from holdfast import checkpoint
-from holdfast.folder import open_folder
-from holdfast.sinks import read_rows
+from holdfast.runs import checkpoint
+from holdfast.runs.folder import open_folder
+from holdfast.runs.progress import read_rows
 from holdfast.train import CLOCK_COLUMNS
 
 HOLDFAST = [sys.executable, "-c", "from holdfast.cli import main; main()"]
@@ -32,7 +32,7 @@ def final(folder: Path) -> tuple[bytes, list[dict[str, str]]]:
     """The last checkpoint's bytes and the rows without their clocks."""
     last = checkpoint.epochs(folder)[-1]
     rows = read_rows(folder / "progress.csv")
-    kept = [{k: v for k, v in row.items() if k not in CLOCK_COLUMNS} for row in rows]
+    kept = [{k: str(v) for k, v in row.items() if k not in CLOCK_COLUMNS} for row in rows]
     return (folder / "checkpoint" / f"epoch-{last:06d}" / "state.safetensors").read_bytes(), kept
 
 

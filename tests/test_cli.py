@@ -11,7 +11,7 @@ from holdfast import cli
 from holdfast.algorithms import ALGORITHMS
 from holdfast.options import grouped, parse_limits, parse_run, whole
 from holdfast.run import make_run
-from holdfast.sinks import read_rows
+from holdfast.runs.progress import read_rows
 
 QUICK = (
     "--steps 400 --epoch-steps 200 --num-envs 4 --hidden 8 --critic-passes 1 --cg-steps 3".split()
@@ -243,13 +243,13 @@ def test_existing_output_folder_and_finished_run(tmp_path, capsys):
 
 
 def test_interrupt_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    from holdfast import drive as module
+    from holdfast.runs import training
 
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(module, "drive", interrupted)
+    monkeypatch.setattr(training, "train_in_folder", interrupted)
     out = str(tmp_path / "run")
     told = fails(capsys, "train", "trpo", "probe/Speed-v0", *QUICK, "--out", out, code=130)
     assert f"holdfast resume {out}" in told.replace("\n", "")

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from holdfast import make_env, make_run
+from holdfast.bars import Bar
 from holdfast.core.episodes import Episodes
-from holdfast.drive import drive
-from holdfast.folder import create
 from holdfast.plot import plot_run
-from holdfast.sinks import Bar
+from holdfast.runs.folder import create
+from holdfast.runs.training import train_in_folder
 from holdfast.train import cost_estimate, excess, train
 
 SMALL = dict(
@@ -61,7 +61,7 @@ def test_the_raw_regret_is_the_headline(tmp_path):
     env = make_env("probe/Shortcut-v0", 4)
     run = small(epochs=3, cost_limit=0.4)
     folder = create(tmp_path / "run", run, env)
-    last = list(drive(folder, env))[-1].metrics
+    last = list(train_in_folder(folder, env))[-1].metrics
     raw, smoothed = last["cost_regret_raw"], last["cost_regret"]
     assert f"{raw:.0f}" != f"{smoothed:.0f}"
     done = json.loads((tmp_path / "run" / "done.json").read_text())

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from holdfast import Agent, make_env, make_run
 from holdfast.agent import view
+from holdfast.bars import EvaluationBar
 from holdfast.envs.base import episode_cost_bounds
 from holdfast.envs.make import known_ids
 from holdfast.envs.probe import PROBES
 from holdfast.evaluate import evaluate
-from holdfast.evaluation_bar import EvaluationBar
 from holdfast.train import train
 
 SMALL = dict(

@@ -10,7 +10,7 @@ from holdfast import make_env, make_run
 from holdfast.core.actor import Actor, numpy_actor
 from holdfast.core.estimate import Normaliser
 from holdfast.rollout import Rollout, collect
-from holdfast.train import first_state, train
+from holdfast.train import Spaces, first_state, train
 
 
 class Stepped:
@@ -45,7 +45,7 @@ def epochs(kind, num_envs, normalise, clip, twist=0.0):
     out = []
     for wrap in (lambda env: env, Stepped):
         env = wrap(make_env("SafetyHopperVelocity-v1", num_envs))
-        plain = numpy_actor(first_state(run, env).learner.policy)
+        plain = numpy_actor(first_state(run, Spaces.of(run, env)).learner.policy)
         actor = kind(plain.layers, plain.std, plain.sizes)
         noise = actor.draw(np.random.default_rng(1), (2, 150, num_envs)) * 1.5
         obs, normaliser = env.reset(3), Normaliser.create(11).merge(np.ones((4, 11)))
@@ -79,7 +79,7 @@ def test_raw_final_observations_are_bootstrapped_where_asked():
     found = {}
     for raw in (True, False):
         env = Stepped(make_env("probe/Speed-v0", 4))
-        actor = numpy_actor(first_state(run, env).learner.policy)
+        actor = numpy_actor(first_state(run, Spaces.of(run, env)).learner.policy)
         noise = actor.draw(np.random.default_rng(0), (50, 4))
         normaliser = Normaliser(np.array([5.0]), np.array([4.0]), 1e6)
         found[raw], *_ = collect(

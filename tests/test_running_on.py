@@ -9,9 +9,9 @@ import pytest
 from gymnasium.wrappers import TimeLimit
 
 from holdfast import Agent, make_env, make_run
-from holdfast.drive import drive
 from holdfast.envs.base import NotReproducible
-from holdfast.folder import create, load_state, open_folder, state_arrays
+from holdfast.runs.folder import create, load_state, open_folder, state_arrays
+from holdfast.runs.training import train_in_folder
 from holdfast.train import CLOCK_COLUMNS, TrainingError, train
 
 SMALL = dict(
@@ -68,14 +68,14 @@ def test_foreign_environments_resume_in_the_middle_of_episodes(workers, tmp_path
 
     run = small(epochs=3)
     whole = create(tmp_path / "whole", run, batch(0))
-    for epoch in drive(whole, batch(0)):
+    for epoch in train_in_folder(whole, batch(0)):
         if epoch.index == 2:  # what a kill would leave
             shutil.copytree(whole.path, tmp_path / "killed")
             assert (epoch.state.episodes.running[:, 1] > 0).all()  # all amid an episode
     killed = open_folder(tmp_path / "killed")
     state, _ = load_state(killed)
     env = batch(workers)
-    (last,) = drive(killed, env, state=state)
+    (last,) = train_in_folder(killed, env, state=state)
     env.close()
     same(state_arrays(last.state), state_arrays(epoch.state))
     rows = [(tmp_path / name / "progress.csv").read_text() for name in ("whole", "killed")]

@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 
 import holdfast.train as loop
-from holdfast import Agent, checkpoint, make_env, make_run
-from holdfast.checkpoint import CheckpointError
+from holdfast import Agent, make_env, make_run
 from holdfast.core.policies import Categorical, Gaussian
-from holdfast.drive import drive
 from holdfast.envs.base import Step
-from holdfast.folder import create, load_state, open_folder, state_arrays
-from holdfast.sinks import CSV, read_rows
-from holdfast.train import CLOCK_COLUMNS, TrainingError, first_state, train
+from holdfast.runs import checkpoint
+from holdfast.runs.checkpoint import CheckpointError
+from holdfast.runs.folder import create, load_state, open_folder, state_arrays
+from holdfast.runs.progress import ProgressFile, read_rows
+from holdfast.runs.training import train_in_folder
+from holdfast.train import CLOCK_COLUMNS, Spaces, TrainingError, first_state, train
 
 SMALL = dict(
     num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
@@ -37,7 +38,8 @@ def small(env="probe/Speed-v0", algorithm="c-trpo", epochs=4, **settings):
 
 
 def rows_without_clock(path):
-    return [{k: v for k, v in row.items() if k not in CLOCK_COLUMNS} for row in read_rows(path)]
+    clockless = lambda row: {k: str(v) for k, v in row.items() if k not in CLOCK_COLUMNS}
+    return [clockless(row) for row in read_rows(path)]
 
 
 def same(a, b):
@@ -49,7 +51,7 @@ def same(a, b):
 def finish(folder, env):
     state, complaints = load_state(folder)
     assert complaints == []
-    for _ in drive(folder, env, state=state):
+    for _ in train_in_folder(folder, env, state=state):
         pass
 
 
@@ -71,12 +73,12 @@ def test_resumed_run_ends_with_the_same_bytes(env, tmp_path):
     """Stopped after any epoch and loaded from disk: identical state and rows."""
     run = small(env, epochs=4)
     whole = create(tmp_path / "whole", run, make_env(env, run.num_envs))
-    for epoch in drive(whole, make_env(env, run.num_envs)):
+    for epoch in train_in_folder(whole, make_env(env, run.num_envs)):
         final = state_arrays(epoch.state)
     stopped = create(tmp_path / "stopped", run, make_env(env, run.num_envs))
     for stop in (1, 2, 3):
         state, _ = load_state(open_folder(tmp_path / "stopped"))
-        for epoch in drive(stopped, make_env(env, run.num_envs), state=state):
+        for epoch in train_in_folder(stopped, make_env(env, run.num_envs), state=state):
             if epoch.index == stop:
                 break
     finish(open_folder(tmp_path / "stopped"), make_env(env, run.num_envs))
@@ -91,12 +93,12 @@ KILLED = """
 import jax, sys
 jax.config.update("jax_disable_most_optimizations", True)  # as in the tests: the same bits
 from pathlib import Path
-from holdfast.agent import open_env
-from holdfast.drive import drive
-from holdfast.folder import load_state, open_folder
+from holdfast.train import open_env
+from holdfast.runs.training import train_in_folder
+from holdfast.runs.folder import load_state, open_folder
 folder = open_folder(Path(sys.argv[1]))
 state, _ = load_state(folder)
-for _ in drive(folder, open_env(folder.run, folder.run.env), state=state):
+for _ in train_in_folder(folder, open_env(folder.run, folder.run.env), state=state):
     pass
 """
 
@@ -106,7 +108,7 @@ def test_sigkill_at_random_instants(tmp_path):
     run = small(epochs=30, critic_passes=1)
     env = make_env(run.env, run.num_envs)
     whole = create(tmp_path / "whole", run, env)
-    for epoch in drive(whole, env):
+    for epoch in train_in_folder(whole, env):
         final = state_arrays(epoch.state)
     create(tmp_path / "killed", run, env)
     rng = np.random.default_rng(0)
@@ -163,7 +165,7 @@ def test_one_compilation_for_a_run(monkeypatch):
 def test_policies_follow_the_action_space():
     def kind(env):
         run = small()
-        return first_state(run, env).learner.policy
+        return first_state(run, Spaces.of(run, env)).learner.policy
 
     assert isinstance(kind(make_env("probe/Speed-v0", 4)), Gaussian)
     assert isinstance(kind(make_env("probe/Shortcut-v0", 4)), Categorical)
@@ -179,7 +181,7 @@ def test_progress_has_the_promised_columns(tmp_path):
     env = make_env("probe/Machines-v0", 4)
     run = small("probe/Machines-v0", epochs=2, limits={"heat": 9.0, "noise": 9.75})
     folder = create(tmp_path / "run", run, env)
-    epochs = list(drive(folder, env))
+    epochs = list(train_in_folder(folder, env))
     with (tmp_path / "run" / "progress.csv").open() as file:
         row = next(csv.DictReader(file))
     for name in [
@@ -287,7 +289,7 @@ def test_nan_stops_with_epoch_env_and_last_good_checkpoint(what, tmp_path):
     env = Faulty(what)
     folder = create(tmp_path / "run", small(), env)
     with pytest.raises(TrainingError) as error:
-        for _ in drive(folder, env):
+        for _ in train_in_folder(folder, env):
             pass
     message = str(error.value)
     assert "epoch 3" in message and "environment 2" in message
@@ -312,7 +314,7 @@ def test_existing_folder_is_never_overwritten(tmp_path):
 def trained(tmp_path, epochs=3):
     env = make_env("probe/Speed-v0", 4)
     folder = create(tmp_path / "run", small(epochs=epochs), env)
-    for _ in drive(folder, env):
+    for _ in train_in_folder(folder, env):
         pass
     return folder
 
@@ -336,7 +338,7 @@ def test_checkpoints_come_and_go_as_asked(save_every, keep, left, tmp_path):
     """Every so many epochs and at the end; a run killed between two goes on from the older."""
     run = small(epochs=5, save_every=save_every, keep=keep, critic_passes=1)
     whole = create(tmp_path / "whole", run, make_env(run.env, run.num_envs))
-    for epoch in drive(whole, make_env(run.env, run.num_envs)):
+    for epoch in train_in_folder(whole, make_env(run.env, run.num_envs)):
         if epoch.index == 4:  # what a kill would leave
             shutil.copytree(whole.path, tmp_path / "killed")
     killed = open_folder(tmp_path / "killed")
@@ -396,7 +398,7 @@ def test_a_full_disk_while_saving_loses_nothing(tmp_path):
         CheckpointError, match=r"epoch 2 could not be saved.*last good one is epoch 1"
     ):
         try:
-            for epoch in drive(folder, env):
+            for epoch in train_in_folder(folder, env):
                 place = folder.path / "checkpoint" / f"epoch-{epoch.index:06d}"
                 size = (place / "state.safetensors").stat().st_size
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, limits[1]))
@@ -411,7 +413,7 @@ def test_a_full_disk_while_saving_loses_nothing(tmp_path):
 def test_csv_drops_a_half_written_line_and_later_rows(tmp_path):
     path = tmp_path / "progress.csv"
     path.write_text("epoch,value\n1,0.1\n2,0.2\n3,0.")
-    sink = CSV(path, epoch=1)
+    sink = ProgressFile(path, epoch=1)
     sink.write(0, {"epoch": 2, "value": 1 / 3})
     assert path.read_text() == f"epoch,value\n1,0.1\n2,{1 / 3!r}\n"
 

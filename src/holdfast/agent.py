@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import checkpoint, sinks
 from holdfast.algorithms import Algorithm
+from holdfast.bars import training_bar
 from holdfast.core.actor import Actor, numpy_actor
-from holdfast.drive import drive, store
 from holdfast.envs.base import VecEnv
-from holdfast.envs.make import make_env
 from holdfast.evaluate import CostBound, Evaluation, Watch, evaluate
-from holdfast.folder import Folder, Spaces, create, load_state, open_folder
 from holdfast.rollout import to_env
 from holdfast.run import PresetName, Run, configure, make_run
-from holdfast.train import State, train
+from holdfast.runs.checkpoint import CheckpointError
+from holdfast.runs.folder import Folder, create, load_state, open_folder
+from holdfast.runs.progress import read_rows
+from holdfast.runs.training import store, train_in_folder
+from holdfast.train import Spaces, State, open_env, train
 
 
 class Agent:
@@ -66,15 +67,14 @@ class Agent:
             spaces = Spaces.of(run, batch)
             self._adopt(run, spaces)
             begin = self.state.epoch * self.run.epoch_steps if self.state else 0
-            total = self.run.epochs * self.run.epoch_steps
-            bar = sinks.Bar(total, spaces.limits, title(self.run), begin) if progress else None
+            bar = training_bar(self.run, spaces.limits, begin) if progress else None
             shown = [bar] if bar else []
             if out is not None:
                 folder = create(Path(out), self.run, batch)
                 if self.state is not None:
                     store(folder, self.state, self.metrics)
                 watch = bar.advance if bar else None
-                epochs = drive(folder, batch, shown, self.state, watch)
+                epochs = train_in_folder(folder, batch, shown, self.state, watch)
             else:
                 epochs = train(self.run, batch, self.state)
             try:
@@ -197,12 +197,12 @@ class Agent:
         folder = open_folder(Path(path))
         state, _ = load_state(folder)
         if state is None:
-            raise checkpoint.CheckpointError(
+            raise CheckpointError(
                 f"'{path}' holds no checkpoint yet; continue it with `holdfast resume {path}`."
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
-        rows = map(sinks.numbers, sinks.read_rows(folder.path / "progress.csv"))
+        rows = read_rows(folder.path / "progress.csv")
         agent.metrics = [row for row in rows if row["epoch"] <= state.epoch]
         return agent
 
@@ -212,28 +212,11 @@ class Agent:
         return self.state, self.spaces
 
 
-def open_env(run: Run, env: Any, cost: Any = None) -> VecEnv:
-    """The batch of environments that a run asks for."""
-    return make_env(
-        env,
-        run.num_envs,
-        constraints=run.constraints,
-        cost=cost,
-        vectorise=run.vectorise,
-        workers=run.workers,
-        clip_actions=run.clip_actions != "never",
-    )
-
-
 def view(run: Run, state: State) -> Any:
     """How the policy sees an observation: normalised by frozen statistics, or as it is."""
     if run.normalise == "none":
         return lambda obs: obs.astype(np.float32)
     return state.normaliser
-
-
-def title(run: Run) -> str:
-    return f"{run.name} on {run.env or 'your environment'}"
 
 
 def _label(env: Any) -> str:

@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from holdfast import commands, interrupt
+from holdfast import commands, process
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
 
@@ -42,10 +42,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             from holdfast.settings import nearest
 
             raise ValueError(f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}")
-        with interrupt.terminable():
+        with process.terminable():
             command.call(args[1:])
     except KeyboardInterrupt as stop:
-        what, code = interrupt.describe(stop)
+        what, code = process.describe(stop)
         commands.fail(f"{what}.", code)
     except (ValueError, RuntimeError, OSError) as error:
         if os.environ.get("HOLDFAST_DEBUG"):

@@ -13,12 +13,13 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from holdfast import interrupt
+from holdfast import process
 
 if TYPE_CHECKING:
     from holdfast.envs.base import VecEnv
-    from holdfast.folder import Folder
     from holdfast.run import Run
+    from holdfast.runs.folder import Folder
+    from holdfast.runs.sinks import Sink
     from holdfast.train import State
 
 
@@ -31,7 +32,7 @@ def use_compilation_cache() -> None:
     """Compiled functions are kept between runs: the second start is quick."""
     import jax
 
-    from holdfast.bench.cell import compilation_cache
+    from holdfast.process import compilation_cache
 
     jax.config.update("jax_compilation_cache_dir", compilation_cache())
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
@@ -83,8 +84,8 @@ def train_command(args: list[str]) -> None:
             "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
         )
     run, chosen = parse_run(names[0], names[1], args[2:])
-    from holdfast.agent import open_env
-    from holdfast.folder import create
+    from holdfast.runs.folder import create
+    from holdfast.train import open_env
 
     use_compilation_cache()
     env = open_env(run, run.env)
@@ -107,25 +108,25 @@ def follow(
     wandb: str | None,
 ) -> None:
     """Train in a folder with the chosen displays; say where everything is."""
-    from holdfast import sinks
-    from holdfast.agent import title
-    from holdfast.drive import drive
+    from holdfast.bars import training_bar
     from holdfast.run import to_json
+    from holdfast.runs.sinks import TensorBoard, WandB
+    from holdfast.runs.training import train_in_folder
 
     run = folder.run
     done = state.epoch * run.epoch_steps if state else 0
-    extra: list[sinks.Sink] = []
+    extra: list[Sink] = []
     if tensorboard:
-        extra.append(sinks.TensorBoard(folder.path / "tensorboard", done))
+        extra.append(TensorBoard(folder.path / "tensorboard", done))
     if wandb:
-        extra.append(sinks.WandB(wandb, folder.path, to_json(run)))
+        extra.append(WandB(wandb, folder.path, to_json(run)))
     bar = None
     if not quiet:
-        bar = sinks.Bar(run.epochs * run.epoch_steps, folder.spaces.limits, title(run), done)
+        bar = training_bar(run, folder.spaces.limits, done)
         extra.append(bar)
     try:
         with resumable(folder.path):
-            for _ in drive(folder, env, extra, state, bar.advance if bar else None):
+            for _ in train_in_folder(folder, env, extra, state, bar.advance if bar else None):
                 pass
     finally:
         if bar is not None:
@@ -146,11 +147,11 @@ def resumable(path: Path) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        from holdfast import checkpoint
+        from holdfast.runs import checkpoint
 
         saved = checkpoint.epochs(path)
         kept = f"epoch {saved[-1]} is saved" if saved else "no epoch is finished yet"
-        what, code = interrupt.describe(stop)
+        what, code = process.describe(stop)
         fail(f"{what}; {kept}, `holdfast resume {path}` continues.", code)
 
 
@@ -170,9 +171,9 @@ def resume_command(
         tensorboard: Write TensorBoard events too.
         wandb: Weights & Biases project to log to.
     """
-    from holdfast.agent import open_env
-    from holdfast.drive import extended
-    from holdfast.folder import load_state, open_folder
+    from holdfast.runs.folder import load_state, open_folder
+    from holdfast.runs.training import extended
+    from holdfast.train import open_env
 
     use_compilation_cache()
     folder = open_folder(run)
@@ -207,7 +208,7 @@ def evaluate_command(
         json: Print JSON instead of a table.
     """
     from holdfast.agent import Agent
-    from holdfast.evaluation_bar import EvaluationBar
+    from holdfast.bars import EvaluationBar
 
     agent = Agent.load(run)
     with EvaluationBar(episodes, quiet=json) as bar:
@@ -233,8 +234,8 @@ def plot_command(run: tyro.conf.Positional[Path], out: Path | None = None) -> No
         run: The run folder.
         out: The picture's file; the suffix chooses PNG, SVG or PDF. Default: RUN/progress.png.
     """
-    from holdfast.folder import open_folder
     from holdfast.plot import plot_run
+    from holdfast.runs.folder import open_folder
 
     print(plot_run(open_folder(run), out or run / "progress.png"))
 
@@ -252,13 +253,13 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     """
     import shutil
 
-    from holdfast import sinks
-    from holdfast.agent import Agent, open_env, title
-    from holdfast.drive import drive
-    from holdfast.evaluation_bar import EvaluationBar
-    from holdfast.folder import create
+    from holdfast.agent import Agent
+    from holdfast.bars import EvaluationBar, training_bar
     from holdfast.plot import plot_run
     from holdfast.run import make_run
+    from holdfast.runs.folder import create
+    from holdfast.runs.training import train_in_folder
+    from holdfast.train import open_env
 
     console = Console()
     use_compilation_cache()
@@ -274,11 +275,11 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
         shutil.rmtree(out)
     env = open_env(run, run.env)
     folder = create(out, run, env)
-    bar = sinks.Bar(run.steps, folder.spaces.limits, title(run))
+    bar = training_bar(run, folder.spaces.limits)
     started = time.monotonic()
     try:
         with resumable(out):
-            for _ in drive(folder, env, [bar], watch=bar.advance):
+            for _ in train_in_folder(folder, env, [bar], watch=bar.advance):
                 if time.monotonic() - started > seconds:
                     break
     finally:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-from holdfast.folder import Folder
-from holdfast.sinks import read_rows
+from holdfast.runs.folder import Folder
+from holdfast.runs.progress import read_progress
 
 BLUE, RED, GREY = "#2a6fbb", "#c23b3b", "#8a8a8a"
 
@@ -17,25 +15,24 @@ def plot_run(folder: Folder, target: Path) -> Path:
     """Write the figure (format by the suffix of `target`); returns its path."""
     from matplotlib.figure import Figure
 
-    rows = read_rows(folder.path / "progress.csv")
-    if not rows:
+    columns = read_progress(folder.path / "progress.csv")
+    if not columns["env_steps"].size:
         raise ValueError(f"'{folder.path}' has no finished epoch yet, so there is nothing to draw.")
-    column = lambda name: np.array([float(row[name]) for row in rows])
-    steps = column("env_steps") / 1e6
+    steps = columns["env_steps"] / 1e6
     limits = folder.spaces.limits
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    left.plot(steps, column("ep_return_raw"), color=BLUE)
-    left.plot(steps, column("ep_return"), color=GREY, lw=1)
+    left.plot(steps, columns["ep_return_raw"], color=BLUE)
+    left.plot(steps, columns["ep_return"], color=GREY, lw=1)
     left.set_title("Return of an episode")
     colours = [BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f"]
     for i, (name, limit) in enumerate(limits.items()):
         end = "" if len(limits) == 1 else f"/{name}"
         colour = colours[i % len(colours)]
-        cost = column(f"ep_cost_raw{end}")  # what the regret sums
+        cost = columns[f"ep_cost_raw{end}"]  # what the regret sums
         middle.plot(steps, cost, color=colour, label=name)
         if len(limits) == 1:
-            middle.plot(steps, column("ep_cost"), color=GREY, lw=1)
+            middle.plot(steps, columns["ep_cost"], color=GREY, lw=1)
         middle.axhline(limit, color=RED if len(limits) == 1 else colour, ls="--", lw=1.2)
         middle.annotate(
             f"limit {limit:g}",
@@ -56,8 +53,8 @@ def plot_run(folder: Folder, target: Path) -> Path:
     middle.set_title(f"{kind} of an episode, with its limit")
     if len(limits) > 1:
         middle.legend(frameon=False, fontsize=8)
-    right.plot(steps, column("cost_regret_raw"), color=BLUE, label="of each epoch")
-    right.plot(steps, column("cost_regret"), color=GREY, lw=1, label="smoothed, as published")
+    right.plot(steps, columns["cost_regret_raw"], color=BLUE, label="of each epoch")
+    right.plot(steps, columns["cost_regret"], color=GREY, lw=1, label="smoothed, as published")
     right.set_ylim(bottom=0)
     right.legend(frameon=False, fontsize=8)
     right.set_title("Cost regret: Σ (cost − limit)₊")

@@ -6,7 +6,7 @@
 
 Randomness has an address: every draw comes from (seed, epoch, purpose), so resuming needs the state
 of one epoch and no generator. Logging and saving are loop bodies; the usual one is
-`holdfast.drive.drive`.
+`holdfast.runs.training.train_in_folder`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from holdfast.core.forecast import Forecast
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
 from holdfast.core.types import Batch, Learner, Metrics
 from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
+from holdfast.envs.make import make_env
 from holdfast.rollout import NotFinite, Rollout, Watch, collect, episode_numbers, estimate
 from holdfast.run import Run
 
@@ -82,7 +83,7 @@ def train(
     """Epochs of a run, from the start or from a state."""
     limits = resolve_limits(run, env)
     refuse_biased(run, env)
-    state = state or first_state(run, env)
+    state = state or first_state(run, Spaces.of(run, env))
     estimate_, update = compiled(run)
     keys = lambda purpose, epoch: jax.random.fold_in(
         jax.random.fold_in(jax.random.key(run.seed), epoch), purpose
@@ -165,28 +166,60 @@ def _longer_epochs(run: Run, steps: int) -> str:
     )
 
 
-def first_state(run: Run, env: VecEnv) -> State:
-    """Fresh networks and statistics; the environments are not reset yet."""
-    size = env.observation_space.shape[0]
-    constraints = len(env.cost_names)
-    algorithm, space = run.algorithm, env.action_space
+@dataclass(frozen=True)
+class Spaces:
+    """What a policy needs to know of its environment."""
 
-    @jax.jit  # one compilation instead of one for every small operation
+    observation: gym.spaces.Box
+    action: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
+    limits: dict[str, float]
+    """Limit of each constraint, in the environment's order."""
+
+    @classmethod
+    def of(cls, run: Run, env: VecEnv) -> Spaces:
+        limits = dict(zip(env.cost_names, resolve_limits(run, env).tolist(), strict=True))
+        return cls(env.observation_space, env.action_space, limits)
+
+
+def open_env(run: Run, env: Any, cost: Any = None) -> VecEnv:
+    """The batch of environments that a run asks for."""
+    return make_env(
+        env,
+        run.num_envs,
+        constraints=run.constraints,
+        cost=cost,
+        vectorise=run.vectorise,
+        workers=run.workers,
+        clip_actions=run.clip_actions != "never",
+    )
+
+
+def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
+    """Fresh networks and statistics; the environments are not reset yet.
+
+    With `shapes_only` networks are shapes and types without numbers: to read a checkpoint by.
+    """
+    size = spaces.observation.shape[0]
+    constraints = len(spaces.limits)
+    algorithm = run.algorithm
+
     def networks(key: Array) -> Learner:
         policy_key, critic_key = jax.random.split(key)
-        policy = init_policy(policy_key, size, space, run.hidden)
+        policy = init_policy(policy_key, size, spaces.action, run.hidden)
         critics = algorithm.critic.init(critic_key, size, constraints, run.hidden)
         return Learner(policy, critics, algorithm.init(constraints, policy))
 
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 0), INIT)
+    # Compiled: once, instead of once for every small operation.
+    learner = jax.eval_shape(networks, key) if shapes_only else jax.jit(networks)(key)
     return State(
         epoch=0,
-        learner=networks(key),
+        learner=learner,
         normaliser=Normaliser.create(size),
-        episodes=Episodes.create(env.num_envs, constraints),
+        episodes=Episodes.create(run.num_envs, constraints),
         regret=np.zeros((2, constraints)),
         forecast=Forecast.create(constraints),
-        obs=np.zeros((env.num_envs, size)),
+        obs=np.zeros((run.num_envs, size)),
         env=None,
     )
 

@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from holdfast import checkpoint
 from holdfast.algorithms import ALGORITHMS
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
 from holdfast.core.types import Batch, Learner, replace, sampled_batch
 from holdfast.register import PRESETS
 from holdfast.run import from_json, make_run, to_json
+from holdfast.runs import checkpoint
+from holdfast.runs.folder import flatten, unflatten
 from holdfast.train import side_by_side
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms"
@@ -149,10 +150,10 @@ class TestCompiled:
         """Through the files of a run folder, into a fresh learner, to the same bits."""
         algorithm, update, steps = trained(name, kind, constraints)
         _, _, _, after, _ = steps[0]
-        checkpoint.save(tmp_path, 1, checkpoint.flatten(after, "learner"), 1)
+        checkpoint.save(tmp_path, 1, flatten(after, "learner"), 1)
         _, arrays, _ = checkpoint.load(tmp_path)
         fresh = make_learner(algorithm, kind, constraints)
-        back = checkpoint.unflatten(fresh, arrays, "learner")
+        back = unflatten(fresh, arrays, "learner")
         same_bits(back, after)
         same_bits(update(back, *steps[1][1:3]), steps[1][3:])
 

@@ -10,9 +10,9 @@ import pytest
 from grid import EPOCHS, cell_processes, finish, kill, launch, results, rows, wait_for, write_suite
 
 from holdfast.bench.cell import train_cell
-from holdfast.bench.store import load
-from holdfast.checkpoint import Busy, locked
 from holdfast.run import make_run, to_json
+from holdfast.runs.checkpoint import Busy, locked
+from holdfast.runs.find import load
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import TASKS, write_runs
+from sample_runs import TASKS, write_runs
 
-from holdfast.bench.store import load
 from holdfast.report.html import write_page
 from holdfast.report.payload import payload
 from holdfast.report.summary import summarise
+from holdfast.runs.find import load
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)

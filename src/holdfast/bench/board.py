@@ -14,10 +14,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from holdfast.bench.progress import tail
+from holdfast.bars import clock
 from holdfast.bench.suite import Cell
 from holdfast.run import Run
-from holdfast.sinks import clock
+from holdfast.runs.progress import tail
 
 REFRESH, LINE = 0.5, 10.0
 """Seconds between updates of a terminal; between lines where there is none."""

@@ -20,39 +20,13 @@ BUSY, ORPHANED = 75, 76
 """Exit codes: another process trains this cell; the runner is gone."""
 
 
-def compilation_cache() -> str:
-    """Where compiled functions are kept between runs."""
-    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    return os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
-
-
-def thread_limits(threads: int) -> dict[str, str]:
-    """Environment variables that keep a process on `threads` cores; set before jax is imported.
-
-    Parallel cells then do not fight, and the order of sums, hence every bit of the result, does not
-    depend on how many cores the machine has.
-    """
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
-    limits = {name: str(threads) for name in names}
-    eigen = "" if threads > 1 else "--xla_cpu_multi_thread_eigen=false"
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {eigen}".strip()
-    return limits | {
-        "XLA_FLAGS": flags,
-        "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
-        "JAX_COMPILATION_CACHE_DIR": os.environ.get(
-            "JAX_COMPILATION_CACHE_DIR", compilation_cache()
-        ),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
-    }
-
-
 def train_cell(path: Path, config: Mapping[str, Any]) -> None:
     """Train the run `config` in `path` to its end; a finished cell is left alone.
 
     `Busy` is raised while someone else trains it. The lock lies beside the folder, which may not
     be there yet; that of the folder itself keeps `holdfast resume` out.
     """
-    from holdfast.checkpoint import Busy, locked
+    from holdfast.runs.checkpoint import Busy, locked
 
     with locked(path.parent / ".locks" / path.name) as mine:
         if not mine:
@@ -61,10 +35,10 @@ def train_cell(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def _train(path: Path, config: Mapping[str, Any]) -> None:
-    from holdfast.agent import open_env
-    from holdfast.drive import drive
-    from holdfast.folder import create, load_state, open_folder
     from holdfast.run import from_json, to_json
+    from holdfast.runs.folder import create, load_state, open_folder
+    from holdfast.runs.training import train_in_folder
+    from holdfast.train import open_env
 
     if (path / "done.json").exists():
         return
@@ -83,7 +57,7 @@ def _train(path: Path, config: Mapping[str, Any]) -> None:
         else:
             _sweep(path)
             folder = create(path, run, env)
-        for _ in drive(folder, env, (), state):
+        for _ in train_in_folder(folder, env, (), state):
             pass
     finally:
         env.close()
@@ -113,8 +87,8 @@ def main() -> None:
     """Entry point of the process; see the module's text."""
     path, config = Path(sys.argv[1]), json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from holdfast.checkpoint import Busy
-    from holdfast.interrupt import describe, terminable
+    from holdfast.process import describe, terminable
+    from holdfast.runs.checkpoint import Busy
 
     try:
         with terminable():

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.bench.board import Board
-from holdfast.bench.cell import thread_limits, train_cell
+from holdfast.bench.cell import train_cell
 from holdfast.bench.local import WAIT
 from holdfast.bench.suite import Cell
-from holdfast.checkpoint import Busy
+from holdfast.process import thread_limits
 from holdfast.run import to_json
+from holdfast.runs.checkpoint import Busy
 
 POLL = 0.5
 

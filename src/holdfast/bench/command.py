@@ -14,10 +14,10 @@ from rich.table import Table
 from holdfast.bench.board import Board
 from holdfast.bench.estimate import forecast
 from holdfast.bench.local import run_local
-from holdfast.bench.runlog import flatten
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
-from holdfast.checkpoint import read_json, write_json
 from holdfast.run import to_json
+from holdfast.runs.checkpoint import read_json, write_json
+from holdfast.runs.log import flatten
 
 
 def bench(

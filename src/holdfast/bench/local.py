@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from holdfast.bench.board import Board
-from holdfast.bench.cell import BUSY, thread_limits
+from holdfast.bench.cell import BUSY
 from holdfast.bench.suite import Cell
+from holdfast.process import thread_limits
 from holdfast.run import to_json
 
 POLL = 0.2

@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.bench.runlog import PUBLISHED_LIMIT
-from holdfast.bench.store import load, not_started
 from holdfast.report.curves import curves
 from holdfast.report.figures import write_figures
 from holdfast.report.html import write_page
 from holdfast.report.payload import payload
 from holdfast.report.summary import summarise
 from holdfast.report.tables import write_tables
+from holdfast.runs.find import load, not_started
+from holdfast.runs.log import PUBLISHED_LIMIT
 
 __all__ = ["report"]
 

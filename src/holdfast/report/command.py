@@ -6,8 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from holdfast.bench.runlog import PUBLISHED_LIMIT
 from holdfast.report import report
+from holdfast.runs.log import PUBLISHED_LIMIT
 
 
 def report_command(

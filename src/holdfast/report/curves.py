@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.bench.store import RunLog
 from holdfast.core import stats
 from holdfast.core.stats import Array
 from holdfast.report.finals import Cell, cost_curve, regret_column
+from holdfast.runs.log import RunLog
 
 POINTS = 126  # per curve: finer than a screen shows at card width
 CURVES = ("reward", "cost", "regret")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.bench.store import RunLog
 from holdfast.core import stats
 from holdfast.core.stats import Array
+from holdfast.runs.log import RunLog
 
 Cell = tuple[str, str]
 """(label, task)"""

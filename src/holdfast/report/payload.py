@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.runlog import Setting
 from holdfast.core.stats import Array, Estimate
 from holdfast.report.curves import CURVES, Curve, curves
 from holdfast.report.finals import regret_column
 from holdfast.report.summary import Summary
+from holdfast.runs.log import Setting
 
 
 def payload(summary: Summary, title: str, watch: float | None = None) -> dict[str, Any]:

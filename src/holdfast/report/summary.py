@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.bench.store import RunLog
 from holdfast.core import stats
 from holdfast.core.stats import Array, Estimate, Profile
 from holdfast.report.finals import Cell, Final, Units, finals, horizons, marks, units
+from holdfast.runs.log import RunLog
 
 METRICS = ("excess", "reward", "regret")
 TABLE = ("reward", "cost", "regret")

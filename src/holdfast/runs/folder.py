@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run folders: what a run leaves behind, and how it is read back; `drive` trains in one."""
+"""Run folders: what a run leaves behind, and how it is read back."""
 
 from __future__ import annotations
 
@@ -8,37 +8,24 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import checkpoint
-from holdfast.checkpoint import CheckpointError, flatten, unflatten
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import Normaliser
 from holdfast.core.forecast import Forecast
 from holdfast.envs.base import VecEnv
 from holdfast.run import Run, from_json, to_json
-from holdfast.train import State, first_state, refuse_biased, resolve_limits
+from holdfast.runs import checkpoint
+from holdfast.runs.checkpoint import CheckpointError
+from holdfast.train import Spaces, State, first_state, refuse_biased
 
+Tree = TypeVar("Tree")
 PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
-
-
-@dataclass(frozen=True)
-class Spaces:
-    """What a policy needs to know of its environment."""
-
-    observation: gym.spaces.Box
-    action: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
-    limits: dict[str, float]
-    """Limit of each constraint, in the environment's order."""
-
-    @classmethod
-    def of(cls, run: Run, env: VecEnv) -> Spaces:
-        limits = dict(zip(env.cost_names, resolve_limits(run, env).tolist(), strict=True))
-        return cls(env.observation_space, env.action_space, limits)
 
 
 @dataclass(frozen=True)
@@ -133,6 +120,30 @@ def parse_space(data: Mapping[str, Any]) -> Any:
     raise ValueError(f"unknown action space {data['type']!r}")
 
 
+def flatten(tree: Any, prefix: str) -> dict[str, NDArray[Any]]:
+    """Arrays of a pytree by their paths."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Tree:
+    """The template with its leaves from `arrays`; names, shapes and types must agree."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    filled: list[Any] = []
+    for path, leaf in leaves:
+        name = prefix + jax.tree_util.keystr(path)
+        if name not in arrays:
+            raise CheckpointError(f"the checkpoint lacks '{name}'; it belongs to another run")
+        value = arrays[name]
+        if value.shape != leaf.shape or value.dtype != leaf.dtype:
+            raise CheckpointError(
+                f"'{name}' in the checkpoint is {value.dtype}{list(value.shape)}, this run needs "
+                f"{leaf.dtype}{list(leaf.shape)}; it belongs to another run"
+            )
+        filled.append(jax.numpy.asarray(value))
+    return jax.tree_util.tree_unflatten(structure, filled)
+
+
 def state_arrays(state: State) -> dict[str, NDArray[Any]]:
     """A state as named arrays, for a checkpoint."""
     arrays = flatten(state.learner, "learner")
@@ -197,22 +208,10 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
     )
 
 
-@dataclass(frozen=True)
-class Blank:
-    """The shape of an environment without one: enough to rebuild a state from a checkpoint."""
-
-    num_envs: int
-    observation_space: gym.spaces.Box
-    action_space: Any
-    cost_names: tuple[str, ...]
-
-
 def load_state(folder: Folder) -> tuple[State | None, list[str]]:
     """(newest whole state or None before the first checkpoint, warnings)."""
     if not checkpoint.epochs(folder.path):
         return None, []
     epoch, arrays, complaints = checkpoint.load(folder.path)
-    spaces = folder.spaces
-    blank = Blank(folder.run.num_envs, spaces.observation, spaces.action, tuple(spaces.limits))
-    template = first_state(folder.run, blank)  # pyright: ignore[reportArgumentType]
+    template = first_state(folder.run, folder.spaces, shapes_only=True)
     return state_from(template, epoch, arrays), complaints

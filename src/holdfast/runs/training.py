@@ -13,17 +13,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast import checkpoint, sinks
 from holdfast.envs.base import VecEnv
-from holdfast.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.run import to_json
+from holdfast.runs import checkpoint
+from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
+from holdfast.runs.progress import ProgressFile, Row, read_rows, write_rows
+from holdfast.runs.sinks import Sink
 from holdfast.train import Epoch, State, TrainingError, train
 
 
-def drive(
+def train_in_folder(
     folder: Folder,
     env: VecEnv,
-    extra_sinks: Iterable[sinks.Sink] = (),
+    extra_sinks: Iterable[Sink] = (),
     state: State | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> Iterator[Epoch]:
@@ -39,9 +41,9 @@ def drive(
         if watch is not None:
             watch(last * run.epoch_steps + steps)
 
-    with owned(folder.path), naming(folder):
+    with owned(folder.path), explain_errors(folder):
         settle_config(folder)
-        all_sinks = [sinks.CSV(folder.path / "progress.csv", last), *extra_sinks]
+        all_sinks = [ProgressFile(folder.path / "progress.csv", last), *extra_sinks]
         try:
             for epoch in train(run, env, state, within):
                 unsaved = epoch
@@ -55,7 +57,7 @@ def drive(
         finally:
             try:
                 if unsaved is not None:  # the row again: the stop may have come in its middle
-                    record = sinks.CSV(folder.path / "progress.csv", unsaved.index - 1)
+                    record = ProgressFile(folder.path / "progress.csv", unsaved.index - 1)
                     record.write(unsaved.env_steps, unsaved.metrics)
                     arrays = state_arrays(unsaved.state)
                     checkpoint.save(folder.path, unsaved.index, arrays, run.keep)
@@ -68,8 +70,8 @@ def drive(
 def conclude(folder: Folder) -> None:
     """done.json, from the record: a kill may have come between the last checkpoint and here."""
     names = ("epoch", "env_steps", "ep_return", "ep_cost", "cost_regret_raw", "cost_regret")
-    rows = sinks.read_rows(folder.path / "progress.csv")
-    row = sinks.numbers({name: rows[-1][name] for name in names}) if rows else {}
+    rows = read_rows(folder.path / "progress.csv")
+    row = {name: rows[-1][name] for name in names} if rows else {}
     checkpoint.write_json(folder.path / "done.json", row)
 
 
@@ -93,7 +95,7 @@ def settle_config(folder: Folder) -> None:
 
 
 @contextmanager
-def naming(folder: Folder) -> Generator[None]:
+def explain_errors(folder: Folder) -> Generator[None]:
     """Errors of training say which checkpoint is the last good one and how to go on."""
     try:
         yield
@@ -128,7 +130,7 @@ def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
     return replace(folder, run=replace(folder.run, steps=steps))
 
 
-def store(folder: Folder, state: State, rows: Sequence[sinks.Row]) -> None:
+def store(folder: Folder, state: State, rows: Sequence[Row]) -> None:
     """Write a state with its history as if it had been trained in the folder.
 
     Only an earlier epoch of the same run may be there: nothing else is overwritten.
@@ -138,8 +140,7 @@ def store(folder: Folder, state: State, rows: Sequence[sinks.Row]) -> None:
         refuse_other(folder, state.epoch)
         (folder.path / "done.json").unlink(missing_ok=True)
         write_config(folder)
-        text = [{name: sinks.render(value) for name, value in row.items()} for row in rows]
-        sinks.write_rows(folder.path / "progress.csv", list(text[0]) if text else (), text)
+        write_rows(folder.path / "progress.csv", rows)
         checkpoint.save(folder.path, state.epoch, state_arrays(state), folder.run.keep)
         if state.epoch >= folder.run.epochs:
             conclude(folder)

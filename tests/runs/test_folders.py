@@ -8,15 +8,16 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
 from holdfast import Agent, cli, make_env, make_run
-from holdfast.checkpoint import Busy, epochs, locked
-from holdfast.drive import drive
-from holdfast.folder import create, load_state, open_folder
-from holdfast.sinks import read_rows
-from holdfast.train import CLOCK_COLUMNS
+from holdfast.runs.checkpoint import Busy, epochs, locked
+from holdfast.runs.folder import create, load_state, open_folder
+from holdfast.runs.progress import read_rows
+from holdfast.runs.training import train_in_folder
+from holdfast.train import CLOCK_COLUMNS, first_state
 
 SMALL = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1, cg_steps=3)
 FLAGS = "--num-envs 4 --epoch-steps 200 --hidden 8 --critic-passes 1 --cg-steps 3".split()
@@ -27,7 +28,7 @@ def trained(path, epochs=2, **settings):
     run = make_run("c-trpo", env="probe/Speed-v0", steps=200 * epochs, **(SMALL | settings))
     env = make_env(run.env, run.num_envs)
     folder = create(path, run, env)
-    for _ in drive(folder, env):
+    for _ in train_in_folder(folder, env):
         pass
     return folder
 
@@ -51,7 +52,7 @@ def refused(capsys, *args):
 
 def rows(path):
     found = read_rows(path / "progress.csv")
-    return [{k: v for k, v in row.items() if k not in CLOCK_COLUMNS} for row in found]
+    return [{k: str(v) for k, v in row.items() if k not in CLOCK_COLUMNS} for row in found]
 
 
 @pytest.mark.parametrize("steps", [100, 400, 0, -5])
@@ -147,7 +148,7 @@ def test_one_process_trains_in_a_folder(tmp_path, capsys):
 HOLD = """
 import sys, time
 from pathlib import Path
-from holdfast.checkpoint import locked
+from holdfast.runs.checkpoint import locked
 with locked(Path(sys.argv[1])) as mine:
     print(mine, flush=True)
     time.sleep(60)
@@ -185,7 +186,7 @@ def test_the_last_whole_epoch_is_saved_however_the_loop_ends(stop, tmp_path):
         def close(self):
             pass
 
-    loop = drive(folder, env, [Half()])
+    loop = train_in_folder(folder, env, [Half()])
     if stop is KeyboardInterrupt:
         with pytest.raises(KeyboardInterrupt):
             list(loop)
@@ -228,3 +229,22 @@ def test_a_stopped_run_says_how_to_go_on(number, tmp_path):
     said = told.decode().replace("\r\n", "")
     assert f"{word}; epoch {last} is saved, `holdfast resume {out}` continues." in said
     assert "Traceback" not in said
+
+
+def test_a_checkpoint_is_read_by_shapes_alone(tmp_path, monkeypatch):
+    """No network is initialised to be thrown away, and the state is that of the last epoch."""
+    folder = trained(tmp_path / "run")
+    run, spaces = folder.run, folder.spaces
+    shapes, fresh = (first_state(run, spaces, shapes_only=s).learner for s in (True, False))
+    described = lambda tree: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
+    assert described(shapes) == described(fresh)
+    assert jax.tree.structure(shapes) == jax.tree.structure(fresh)
+
+    def numbers_drawn(*args, **kwargs):
+        raise AssertionError("a network was initialised")
+
+    monkeypatch.setattr(jax, "jit", numbers_drawn)
+    with pytest.raises(AssertionError, match="initialised"):
+        first_state(run, spaces)
+    state, _ = load_state(folder)
+    assert state is not None and state.epoch == 2

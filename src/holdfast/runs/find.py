@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One store for all runs: ours, the published ones, and those of other libraries.
+"""Finding runs: ours, the published ones, and those of other libraries.
 
-Training and reporting meet only on disk. `load` walks folders and files, recognises each layout by
+Training and reporting meet only on disk. `load` walks folders and files, recognises each format by
 what lies there (`run.json`, `config.json` beside `progress.csv`, a Parquet table) and returns plain
 values: one `RunLog` per run, its progress as named columns. Nothing is ever written.
 
@@ -15,11 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.bench.layouts import read_foreign, read_run
-from holdfast.bench.parquet import read_parquet
-from holdfast.bench.runlog import PUBLISHED_LIMIT, RunLog, Setting, complete
-
-__all__ = ["RunLog", "labelled", "load"]
+from holdfast.runs.formats import read_foreign, read_parquet, read_run
+from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, complete
 
 # Settings that say how long, where or how loudly a run went, not what was run.
 UNNAMED = frozenset(

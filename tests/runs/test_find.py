@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.bench.progress import read_progress
-from holdfast.bench.store import load
+from holdfast.runs.find import load
+from holdfast.runs.progress import read_progress
 
 HEADER = "epoch,env_steps,ep_return,ep_cost,ep_length,cost_regret,kl"
 

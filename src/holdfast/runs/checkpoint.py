@@ -22,9 +22,8 @@ import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -32,7 +31,6 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 FORMAT = 1
-Tree = TypeVar("Tree")
 
 
 class CheckpointError(ValueError):
@@ -184,27 +182,3 @@ def _read(place: Path, epoch: int) -> dict[str, NDArray[Any]]:
         return load_arrays(content)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(f"'{place}' is not a valid safetensors file ({error})") from None
-
-
-def flatten(tree: Any, prefix: str) -> dict[str, NDArray[Any]]:
-    """Arrays of a pytree by their paths."""
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
-
-
-def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Tree:
-    """The template with its leaves from `arrays`; names, shapes and types must agree."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
-    filled: list[Any] = []
-    for path, leaf in leaves:
-        name = prefix + jax.tree_util.keystr(path)
-        if name not in arrays:
-            raise CheckpointError(f"the checkpoint lacks '{name}'; it belongs to another run")
-        value = arrays[name]
-        if value.shape != leaf.shape or value.dtype != leaf.dtype:
-            raise CheckpointError(
-                f"'{name}' in the checkpoint is {value.dtype}{list(value.shape)}, this run needs "
-                f"{leaf.dtype}{list(leaf.shape)}; it belongs to another run"
-            )
-        filled.append(jax.numpy.asarray(value))
-    return jax.tree_util.tree_unflatten(structure, filled)

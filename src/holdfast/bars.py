@@ -1,23 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks: where an epoch's metrics go. Metrics flow out, never in.
-
-CSV          the record: progress.csv, a row for each epoch, floats to the last bit
-TensorBoard  events with environment steps on the x-axis
-WandB        Weights & Biases (extra `wandb`)
-Progress     a live line on a terminal; plain lines, few of them, elsewhere
-"""
+"""What training and an evaluation look like while they run, on a terminal or in a log."""
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import secrets
+import math
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.live import Live
@@ -25,124 +14,15 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.checkpoint import read_json, write_atomic, write_json
-
-Row = Mapping[str, float | int]
-
-
-class Sink(Protocol):
-    """Takes the metrics of one epoch after the other."""
-
-    def write(self, env_steps: int, metrics: Row) -> None: ...
-
-    def close(self) -> None: ...
+from holdfast.core.verdict import Verdict
+from holdfast.run import Run
+from holdfast.runs.progress import Row
 
 
-def render(value: float | int) -> str:
-    """Shortest text that reads back to the same number."""
-    return str(value) if isinstance(value, int) else repr(float(value))
-
-
-class CSV:
-    """progress.csv. When resumed, rows after `epoch` and a half-written last line are dropped."""
-
-    def __init__(self, path: Path, epoch: int = 0) -> None:
-        self.path = path
-        self.columns: list[str] | None = None
-        if path.exists():
-            rows = read_rows(path)
-            self.columns = list(rows[0]) if rows else None
-            kept = [row for row in rows if int(float(row["epoch"])) <= epoch]
-            write_rows(path, self.columns or (), kept)
-
-    def write(self, env_steps: int, metrics: Row) -> None:
-        lines = io.StringIO()
-        writer = csv.writer(lines, lineterminator="\n")
-        if self.columns is None:
-            self.columns = list(metrics)
-            writer.writerow(self.columns)
-        writer.writerow([render(metrics[name]) for name in self.columns])
-        with self.path.open("ab") as file:
-            file.write(lines.getvalue().encode())
-            file.flush()
-            os.fsync(file.fileno())
-
-    def close(self) -> None:
-        """Nothing is kept open."""
-
-
-def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """A whole progress.csv at once."""
-    text = io.StringIO()
-    if columns:
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    write_atomic(path, text.getvalue().encode())
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Complete rows of a progress.csv; a line that was cut short by a kill is left out."""
-    text = path.read_text() if path.exists() else ""
-    whole = text[: text.rfind("\n") + 1]
-    return [row for row in csv.DictReader(io.StringIO(whole)) if None not in row.values()]
-
-
-def numbers(row: Mapping[str, str]) -> dict[str, float | int]:
-    """The inverse of `render` on a row."""
-    return {k: int(v) if v.lstrip("-").isdigit() else float(v) for k, v in row.items()}
-
-
-class TensorBoard:
-    """Event files under RUN/tensorboard."""
-
-    def __init__(self, folder: Path, env_steps: int = 0) -> None:
-        from tensorboardX import SummaryWriter
-
-        # Steps after the resume point are void: they will be written again.
-        self.writer = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
-
-    def write(self, env_steps: int, metrics: Row) -> None:
-        for name, value in metrics.items():
-            self.writer.add_scalar(name, value, env_steps)
-        self.writer.flush()
-
-    def close(self) -> None:
-        self.writer.close()
-
-
-class WandB:
-    """A Weights & Biases run; resuming continues it under the same id."""
-
-    def __init__(self, project: str, folder: Path, config: Mapping[str, Any]) -> None:
-        try:
-            import wandb
-        except ImportError:
-            raise ValueError(
-                "W&B is not installed: `pip install 'holdfast[wandb]'`, or leave --wandb out."
-            ) from None
-        self.run = wandb.init(
-            project=project,
-            dir=str(folder),
-            config=dict(config),
-            id=wandb_id(folder),
-            name=folder.resolve().name,
-            resume="allow",
-        )
-
-    def write(self, env_steps: int, metrics: Row) -> None:
-        self.run.log(dict(metrics), step=env_steps)
-
-    def close(self) -> None:
-        self.run.finish()
-
-
-def wandb_id(folder: Path) -> str:
-    """An id of the folder's own, made once: names of folders repeat, on this machine or another."""
-    file = folder / "wandb.json"
-    if not file.exists():
-        write_json(file, {"id": secrets.token_hex(8)})
-    return str(read_json(file)["id"])
+def training_bar(run: Run, limits: Mapping[str, float], done: int = 0) -> Bar:
+    """The bar of a run that has made `done` steps already."""
+    title = f"{run.name} on {run.env or 'your environment'}"
+    return Bar(run.epochs * run.epoch_steps, limits, title, done)
 
 
 class Bar:
@@ -263,3 +143,41 @@ def clock(seconds: float | None) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class EvaluationBar:
+    """Episodes so far; while safety is being proved, the interval and how many are still needed."""
+
+    def __init__(self, episodes: int, quiet: bool = False, console: Console | None = None) -> None:
+        self.progress = Progress(
+            TextColumn("{task.completed:,} episodes"),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            console=console or Console(file=sys.stderr),
+            transient=True,
+            disable=quiet,
+        )
+        self.task = self.progress.add_task("", total=episodes)
+
+    def update(self, done: int, said: Verdict | None) -> None:
+        """After `done` episodes, with what they say where that has been worked out."""
+        if said is None:
+            self.progress.update(self.task, completed=done)
+            return
+        more = math.ceil(said.more) if math.isfinite(said.more) else None
+        total = None if more is None else done + more
+        self.progress.update(self.task, completed=done, total=total, description=closing(said))
+
+    def __enter__(self) -> EvaluationBar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+
+def closing(said: Verdict) -> str:
+    """cost 8.1 .. 27.3, limit 25, about 90 more"""
+    each = zip(said.proved.lower, said.proved.upper, said.limits, strict=True)
+    shown = "; ".join(f"cost {low:.1f} .. {high:.1f}, limit {b:g}" for low, high, b in each)
+    return shown + (f", about {said.more:,.0f} more" if math.isfinite(said.more) else "")

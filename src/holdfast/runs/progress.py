@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading progress.csv while it is being written.
+"""progress.csv, the record of a run: a row for each epoch, floats to the last bit.
 
 A run may die, or still be at work, in the middle of a line: whatever follows the last line break is
 not yet a row. A resumed run writes the epochs after its last checkpoint a second time: the later
 row of an epoch is the true one.
 """
 
+import csv
 import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from holdfast.core.stats import Array
+from holdfast.runs.checkpoint import write_atomic
+
+Row = Mapping[str, float | int]
 
 # Column names of SafePO and OmniSafe in our words.
 NAMES = {
@@ -31,18 +37,76 @@ NAMES = {
 WORDS = {"": np.nan, "None": np.nan, "True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}
 
 
+class ProgressFile:
+    """The sink that writes it. When resumed, epochs after `epoch` are dropped: they come again."""
+
+    def __init__(self, path: Path, epoch: int = 0) -> None:
+        self.path = path
+        kept = [row for row in read_rows(path) if row["epoch"] <= epoch]
+        self.names = list(kept[0]) if kept else []
+        if path.exists():
+            write_rows(path, kept)
+
+    def write(self, env_steps: int, metrics: Row) -> None:
+        text = ""
+        if not self.names:
+            self.names = list(metrics)
+            text = _line(self.names)
+        text += _line(map(_shortest, (metrics[name] for name in self.names)))
+        with self.path.open("ab") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def write_rows(file: Path, rows: Sequence[Row]) -> None:
+    """A whole progress file at once."""
+    lines = [list(rows[0]), *(map(_shortest, row.values()) for row in rows)] if rows else []
+    write_atomic(file, "".join(map(_line, lines)).encode())
+
+
+def _line(fields: Iterable[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    return text.getvalue()
+
+
+def _shortest(value: float | int) -> str:
+    """Text that reads back to the same number."""
+    return str(value) if isinstance(value, int) else repr(float(value))
+
+
+def read_rows(file: Path) -> list[dict[str, float | int]]:
+    """Rows with the numbers that were written, to the last bit."""
+    exact = lambda text: int(text) if text.lstrip("-").isdigit() else float(text)
+    names, rows = _whole_lines(file)
+    fields = [row.split(",") for row in rows]
+    return [dict(zip(names, map(exact, f), strict=True)) for f in fields if len(f) == len(names)]
+
+
+def _whole_lines(file: Path) -> tuple[list[str], list[str]]:
+    """(names, lines of numbers); what follows the last line break is not yet a row."""
+    text = file.read_text() if file.exists() else ""
+    header, *lines = text[: text.rfind("\n") + 1].splitlines() or [""]
+    return _names(header), [line for line in lines if line.strip()]
+
+
+def _names(header: str) -> list[str]:
+    return next(csv.reader([header.strip()]), [])
+
+
 def read_progress(file: Path) -> dict[str, Array]:
     """Columns of a progress file; no rows yet, or no file, gives empty columns."""
-    text = file.read_text() if file.exists() else ""
-    header, _, body = text[: text.rfind("\n") + 1].partition("\n")
-    names = header.strip().split(",")
-    if not body.strip():
-        empty = names if header.strip() else ["env_steps", "ep_return", "ep_cost"]
-        return {name: np.zeros(0) for name in empty}
+    names, rows = _whole_lines(file)
+    if not rows:
+        return {name: np.zeros(0) for name in names or ("env_steps", "ep_return", "ep_cost")}
     try:
-        table = np.loadtxt(io.StringIO(body), delimiter=",", ndmin=2)
+        table = np.loadtxt(io.StringIO("\n".join(rows)), delimiter=",", ndmin=2)
     except ValueError:  # empty fields or words: rare, so the slow way may be slow
-        table = _patiently(body, len(names), file)
+        table = _patiently(rows, len(names), file)
     if table.shape[1] != len(names):
         raise ValueError(
             f"{file.name} has {len(names)} names and {table.shape[1]} columns: it was not written "
@@ -63,15 +127,15 @@ def tail(file: Path, size: int = 8192) -> dict[str, float]:
     except FileNotFoundError:
         return {}
     whole = rows[: rows.rfind("\n") + 1].splitlines()
-    names = header.strip().split(",")
+    names = _names(header)
     if not whole or whole[-1].count(",") != len(names) - 1:
         return {}
     fields = zip(names, whole[-1].split(","), strict=True)
     return {name: _number(field, file) for name, field in fields}
 
 
-def _patiently(body: str, width: int, file: Path) -> Array:
-    rows = [line.split(",") for line in body.splitlines() if line.strip()]
+def _patiently(lines: list[str], width: int, file: Path) -> Array:
+    rows = [line.split(",") for line in lines]
     for number, row in enumerate(rows, start=2):
         if len(row) != width:
             raise ValueError(

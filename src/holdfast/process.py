@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process of ours takes and how it ends: its cores, its compiled functions, its signals."""
+
+import os
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def compilation_cache() -> str:
+    """Where compiled functions are kept between runs."""
+    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    return os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
+
+
+def thread_limits(threads: int) -> dict[str, str]:
+    """Environment variables that keep a process on `threads` cores; set before jax is imported.
+
+    Parallel cells then do not fight, and the order of sums, hence every bit of the result, does not
+    depend on how many cores the machine has.
+    """
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
+    limits = {name: str(threads) for name in names}
+    eigen = "" if threads > 1 else "--xla_cpu_multi_thread_eigen=false"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {eigen}".strip()
+    return limits | {
+        "XLA_FLAGS": flags,
+        "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
+        "JAX_COMPILATION_CACHE_DIR": os.environ.get(
+            "JAX_COMPILATION_CACHE_DIR", compilation_cache()
+        ),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    }
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised where Ctrl-C would raise: files are left whole, the terminal is restored."""
+
+
+def describe(stop: KeyboardInterrupt) -> tuple[str, int]:
+    """(what happened, exit code by the shell's convention)."""
+    if isinstance(stop, Terminated):
+        return "terminated", 128 + signal.SIGTERM
+    return "interrupted", 128 + signal.SIGINT
+
+
+@contextmanager
+def terminable() -> Generator[None]:
+    """Inside, the first SIGTERM raises `Terminated`; further ones do not disturb the ending."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+
+    def stop(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

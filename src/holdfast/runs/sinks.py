@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where else an epoch's metrics go than to progress.csv. Metrics flow out, never in.
+
+TensorBoard  events with environment steps on the x-axis
+WandB        Weights & Biases (extra `wandb`)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.runs.checkpoint import read_json, write_json
+from holdfast.runs.progress import Row
+
+
+class Sink(Protocol):
+    """Takes the metrics of one epoch after the other."""
+
+    def write(self, env_steps: int, metrics: Row) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    """Event files under RUN/tensorboard."""
+
+    def __init__(self, folder: Path, env_steps: int = 0) -> None:
+        from tensorboardX import SummaryWriter
+
+        # Steps after the resume point are void: they will be written again.
+        self.writer = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
+
+    def write(self, env_steps: int, metrics: Row) -> None:
+        for name, value in metrics.items():
+            self.writer.add_scalar(name, value, env_steps)
+        self.writer.flush()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class WandB:
+    """A Weights & Biases run; resuming continues it under the same id."""
+
+    def __init__(self, project: str, folder: Path, config: Mapping[str, Any]) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise ValueError(
+                "W&B is not installed: `pip install 'holdfast[wandb]'`, or leave --wandb out."
+            ) from None
+        self.run = wandb.init(
+            project=project,
+            dir=str(folder),
+            config=dict(config),
+            id=wandb_id(folder),
+            name=folder.resolve().name,
+            resume="allow",
+        )
+
+    def write(self, env_steps: int, metrics: Row) -> None:
+        self.run.log(dict(metrics), step=env_steps)
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+def wandb_id(folder: Path) -> str:
+    """An id of the folder's own, made once: names of folders repeat, on this machine or another."""
+    file = folder / "wandb.json"
+    if not file.exists():
+        write_json(file, {"id": secrets.token_hex(8)})
+    return str(read_json(file)["id"])
