@@ -120,6 +120,14 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         ),
     ),
     (
+        "the ideal trust region holds safe policies only",
+        "claims.ideal_update",
+        "the surrogate's region",
+        lambda cmdp, policy, radius, geometry: (
+            update(cmdp, policy, radius, "ctrpo", geometry).policy
+        ),
+    ),
+    (
         "reward and violation bounds of the update",
         "claims.update",
         "surrogates taken as exact",

@@ -12,10 +12,11 @@ from holdfast.core.barrier import BARRIERS as CORE_BARRIERS
 from holdfast.tabular.barrier import BARRIERS, psi, psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
 from holdfast.tabular.flow import Geometry
+from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, uniform_policy
-from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl
+from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl, policy_advantage
 from holdfast.tabular.square import Square
-from holdfast.tabular.trust import Method, divergence, update
+from holdfast.tabular.trust import Method, bregman_divergence, divergence, update
 
 OLD = two_action_policy(0.6, 0.4)
 RADIUS = 0.05
@@ -154,6 +155,24 @@ def test_updates_on_random_cmdps(rng: np.random.Generator) -> None:
             if divergence(cmdp, old, rival, Geometry())[1] <= 0.02:
                 weight = old.occupancy.sum(axis=1)[:, None] * rival
                 assert np.sum(weight * old.adv_r) <= best.gain + 1e-9
+
+
+@pytest.mark.parametrize("geometry", [Geometry(1.0), Geometry(0.1, "log"), Geometry(0.01)])
+@pytest.mark.parametrize("point", [(0.6, 0.4), (0.3, 0.1)])
+def test_ideal_update_is_the_best_of_its_region(
+    square: Square, geometry: Geometry, point: tuple[float, float]
+) -> None:
+    """No grid point gains more, and the region is used up; it lies in the safe set by itself."""
+    old = evaluate(toy(), two_action_policy(*point))
+    step = evaluate(toy(), ideal_update(toy(), old.policy, RADIUS, geometry))
+    region = square.bregman(old, geometry) <= RADIUS
+    gain = square.surrogate(old, old.adv_r)
+    found = float(policy_advantage(old, old.adv_r, step.policy))
+    assert gain[region].max() <= found + 1e-9 and found - gain[region].max() < 5e-4
+    assert bregman_divergence(toy(), old, step, geometry) == pytest.approx(RADIUS, abs=1e-8)
+    assert np.all(square.value(toy().cost[0])[region] < 0.2)
+    with pytest.raises(ValueError, match="inside the safe set"):
+        ideal_update(toy(), two_action_policy(0.1, 0.9), RADIUS)
 
 
 def rival_cpo(cmdp: FiniteCMDP, old: Evaluation, radius: float) -> Any:

@@ -9,6 +9,7 @@ from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy, two_action_policy
 from holdfast.tabular.files import read_cmdp, write_cmdp
 from holdfast.tabular.flow import Geometry, Path, ascend, flow
+from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import gridworld, random_cmdp, sparse_cmdp, uniform_policy
 from holdfast.tabular.lp import InfeasibleLimits, Optimum, interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
@@ -32,6 +33,7 @@ __all__ = [
     "flow",
     "from_gymnasium",
     "gridworld",
+    "ideal_update",
     "implicit_bias",
     "interior_policy",
     "lagrangian_bound",

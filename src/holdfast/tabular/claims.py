@@ -10,6 +10,7 @@ from holdfast.tabular.barrier import BARRIERS
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import Geometry, direction, flow
+from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
@@ -119,6 +120,15 @@ def performance_bounds(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generato
     return max(0.0, float(np.max(off)), float(-rise[0] - error[0]))
 
 
+def ideal_region(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+    """Largest violation that an ideal update can be made to do, by asking it for cost."""
+    limit, worst = cmdp.cost_limit, 0.0
+    for cost in cmdp.cost:
+        step = ideal_update(replace(cmdp, reward=cost), policy, 0.3, Geometry(0.01))
+        worst = max(worst, float(np.max(evaluate(cmdp, step).cost_return - limit)))
+    return worst
+
+
 EVERYWHERE: dict[str, tuple[Check, float]] = {
     "occupancies satisfy the flow equations": (flow_equations, 1e-12),
     "performance difference lemma": (performance_difference, 1e-10),
@@ -128,6 +138,7 @@ EVERYWHERE: dict[str, tuple[Check, float]] = {
     "the flow never leaves the interior of the safe set": (invariance, 0.0),
     "V_r converges to the constrained optimum": (convergence, 1e-3),
     "C-TRPO tends to CPO as β → 0": (cpo_limit, 1e-3),
+    "the ideal trust region holds safe policies only": (ideal_region, 0.0),
     "reward and violation bounds of the update": (performance_bounds, 0.0),
 }
 """Claims for the toy and for random CMDPs, with the deviation that rounding allows."""

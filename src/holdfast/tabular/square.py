@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.tabular.barrier import barrier_named, psi
+from holdfast.tabular.barrier import barrier_named, psi, psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.occupancy import Evaluation
@@ -82,6 +82,16 @@ class Square:
         for i in np.flatnonzero(beta > 0.0):
             spent = self.surrogate(old, old.adv_c[i])
             total = total + beta[i] * psi(barrier, old.slack[i], spent)
+        return total
+
+    def bregman(self, old: Evaluation, geometry: Geometry) -> Floats:
+        """D_C(d_k ‖ d_π) [n, n], exact; +inf outside the safe set."""
+        total = self.kl(old, new_first=False)
+        beta = geometry.weights(self.cmdp)
+        barrier = barrier_named(geometry.barrier)
+        for i in np.flatnonzero(beta > 0.0):
+            spent = self.value(self.cmdp.cost[i]) - old.cost_return[i]
+            total = total + beta[i] * psi_reversed(barrier, old.slack[i], spent)
         return total
 
 
