@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.envs.registry import register_native
+from holdfast.envs.native import register_native
 
 if TYPE_CHECKING:
     from holdfast.agent import Agent

@@ -14,11 +14,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from holdfast.envs import native
-from holdfast.envs.native import graphics
+from holdfast.envs.native import TIME_LIMITS, graphics
+from holdfast.envs.native.agents import AGENTS
 from holdfast.envs.native.single import SafetyEnv, SixTuple
-from holdfast.envs.native.tasks import NAVIGATION_TASKS
+from holdfast.envs.native.tasks import NAVIGATION_TASKS, ROBOTS
 from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
-from holdfast.envs.registry import TIME_LIMITS
 
 SOME = (
     "SafetyHopperVelocity-v1", "SafetyPointGoal2-v0", "SafetyCarButton1-v0",
@@ -29,6 +29,7 @@ SOME = (
 def test_the_registry_lists_exactly_the_native_ids() -> None:
     assert set(TIME_LIMITS) == set(native.NATIVE_IDS) == {*VELOCITY_TASKS, *NAVIGATION_TASKS}
     assert len(native.NATIVE_IDS) == 12 + 5 * 13
+    assert ROBOTS == tuple(AGENTS)
     for env_id in SOME:
         assert native.describe(env_id).time_limit == TIME_LIMITS[env_id]
 

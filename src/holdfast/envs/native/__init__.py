@@ -8,7 +8,10 @@ not load a simulator.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from holdfast.envs.registry import TIME_LIMITS
+import gymnasium as gym
+
+from holdfast.envs.native.tasks import LEVELS, NAVIGATION_TASKS
+from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
 
 if TYPE_CHECKING:
     from holdfast.envs.native.catalogue import make
@@ -17,10 +20,39 @@ if TYPE_CHECKING:
     from holdfast.envs.native.pilot import Pilot
     from holdfast.envs.native.single import SixTuple
 
-__all__ = ["NATIVE_IDS", "Description", "Epoch", "Pilot", "SixTuple", "describe", "make"]
+__all__ = [
+    "NATIVE_IDS",
+    "TIME_LIMITS",
+    "Description",
+    "Epoch",
+    "Pilot",
+    "SixTuple",
+    "describe",
+    "make",
+    "register_native",
+]
 
+TIME_LIMITS: dict[str, int] = {name: task.time_limit for name, task in VELOCITY_TASKS.items()} | {
+    name: LEVELS[level].time_limit for name, (_, level) in NAVIGATION_TASKS.items()
+}
+"""Native id -> length of its episodes."""
 NATIVE_IDS: tuple[str, ...] = tuple(TIME_LIMITS)
 """All ids, the same as in Safety-Gymnasium."""
+
+
+def register_native() -> None:
+    """Make `gymnasium.make("holdfast/SafetyPointGoal1-v0")` and `make_vec` work."""
+    for env_id, limit in TIME_LIMITS.items():
+        name = f"holdfast/{env_id}"
+        if name not in gym.registry:
+            gym.register(
+                name,
+                entry_point="holdfast.envs.native.single:SafetyEnv",
+                vector_entry_point="holdfast.envs.native.vector:SafetyVectorEnv",
+                max_episode_steps=limit,
+                kwargs={"env_id": env_id},
+            )
+
 
 _HOMES = {
     "Description": "description",

@@ -6,11 +6,12 @@ with four inertial sensors at the agent's site, then what is listed for the agen
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.envs.native import legged, parts, racecar
 from holdfast.envs.native.engine import mujoco
+from holdfast.envs.native.tasks import LEVELS, Kind, Level
 
 RED = (0.7412, 0.0431, 0.1843, 1.0)
 
@@ -124,3 +125,19 @@ def integrator(agent: Agent) -> Any:
     """Euler, or Runge-Kutta of fourth order."""
     kinds = mujoco.mjtIntegrator
     return kinds.mjINT_RK4 if agent.runge_kutta else kinds.mjINT_EULER
+
+
+def level_for(agent: str, level: str) -> Level:
+    """The level as it is for this agent: Car pushes a smaller, lighter box."""
+    robot = AGENTS[agent]
+
+    def fit(kind: Kind) -> Kind:
+        if kind.name != "push_box":
+            return kind
+        size = robot.box
+        return replace(
+            kind, size=(size,), z=size, density=robot.box_density, keepout=robot.box_keepout
+        )
+
+    world = LEVELS[level]
+    return replace(world, kinds=tuple(fit(kind) for kind in world.kinds))

@@ -3,11 +3,11 @@
 
 from dataclasses import dataclass
 
-from holdfast.envs.native.agents import AGENTS
+from holdfast.envs.native.agents import AGENTS, level_for
 from holdfast.envs.native.catalogue import lockstep
 from holdfast.envs.native.constraints import available
 from holdfast.envs.native.physics import SUBSTEPS
-from holdfast.envs.native.tasks import NAVIGATION_TASKS, level_for
+from holdfast.envs.native.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.velocity import build
 from holdfast.envs.native.velocity_tasks import ROBOTS, VELOCITY_TASKS
 

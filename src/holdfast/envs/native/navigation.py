@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.native import costs, generators, layout, observe, rewards
-from holdfast.envs.native.agents import AGENTS
+from holdfast.envs.native.agents import AGENTS, level_for
 from holdfast.envs.native.physics import Physics
 from holdfast.envs.native.simulation import Array, Indices, Outcome
-from holdfast.envs.native.tasks import level_for
 
 TIMER = 10
 

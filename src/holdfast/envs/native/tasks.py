@@ -7,8 +7,6 @@ they are placed and observed: static ones in task order, then free bodies, then 
 
 from dataclasses import dataclass, replace
 
-from holdfast.envs.native.agents import AGENTS
-
 Colour = tuple[float, float, float, float]
 Rectangle = tuple[float, float, float, float]
 
@@ -157,23 +155,10 @@ LEVELS = {
 }  # fmt: skip
 
 
-def level_for(agent: str, level: str) -> Level:
-    """The level as it is for this agent: Car pushes a smaller, lighter box."""
-    robot = AGENTS[agent]
-
-    def fit(kind: Kind) -> Kind:
-        if kind.name != "push_box":
-            return kind
-        size = robot.box
-        return replace(
-            kind, size=(size,), z=size, density=robot.box_density, keepout=robot.box_keepout
-        )
-
-    world = LEVELS[level]
-    return replace(world, kinds=tuple(fit(kind) for kind in world.kinds))
-
+ROBOTS = ("Point", "Car", "Racecar", "Doggo", "Ant")
+"""Keys of `AGENTS`, which needs the simulator."""
 
 NAVIGATION_TASKS: dict[str, tuple[str, str]] = {
-    f"Safety{agent}{level}-v0": (agent, level) for agent in AGENTS for level in LEVELS
+    f"Safety{agent}{level}-v0": (agent, level) for agent in ROBOTS for level in LEVELS
 }
 """Id -> agent and level."""

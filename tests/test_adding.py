@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table "To add" of CONTRIBUTING, done: in a copy of the package, in the stated places only."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.core.barrier import BARRIERS
+from holdfast.envs import native
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(holdfast.__file__).parent
+QUICK = (
+    "--steps 200 --epoch-steps 200 --num-envs 2 --hidden 8 --cg-steps 2 --critic-passes 1 --quiet"
+)
+
+
+def insert(file: Path, before: str, text: str) -> None:
+    """One place: text in front of the only line that begins so."""
+    source = file.read_text()
+    assert len(re.findall(rf"^{re.escape(before)}", source, re.M)) == 1, before
+    file.write_text(re.sub(rf"^{re.escape(before)}", lambda m: text + m[0], source, flags=re.M))
+
+
+def add_algorithm(package: Path, *, registered: bool = True) -> None:
+    """A file, and in the register an import and a line."""
+    source = (package / "algorithms/trpo.py").read_text()
+    source = source.replace("class TRPO", "class Timid").split("\n\n\ndef ")[0] + "\n"
+    source = source.replace("TrustRegion()", "TrustRegion(radius=1e-5)")
+    (package / "algorithms/timid.py").write_text(source)
+    register = package / "algorithms/__init__.py"
+    insert(register, "from holdfast.algorithms.trpo ", "from .timid import Timid\n")
+    if registered:
+        insert(register, '    "trpo": ', '    "timid": Recipe(Timid, "TRPO in tiny steps"),\n')
+
+
+def add_task(package: Path) -> None:
+    """An entry."""
+    level = 'Level((TIGHT_GOAL, many(TIGHT_HAZARDS, 3)), "goal", ("cost_hazards",), time_limit=50)'
+    insert(package / "envs/native/tasks.py", '    "Goal0": ', f'    "Goal3": {level},\n')
+
+
+def add_barrier(package: Path) -> None:
+    """An entry: φ = 1/x."""
+    left = "jnp.where(s < b, b - s, 1)"
+    divergence = f"lambda b, s: jnp.where(s < b, s**2 / (b**2 * {left}), jnp.inf)"
+    entry = f'    "reciprocal": Barrier({divergence}, lambda b: 2 / b**3),\n'
+    insert(package / "core/barrier.py", '    "entropy": ', entry)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    ignore = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(PACKAGE, tmp_path / "holdfast", ignore=ignore))
+
+
+def python(package: Path, *args: str) -> str:
+    """What a Python with the changed package says, and its exit code."""
+    done = subprocess.run(
+        [sys.executable, *args],
+        cwd=package.parent,
+        env=os.environ | {"PYTHONPATH": str(package.parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return f"{done.stdout}{done.stderr}exit {done.returncode}"
+
+
+def command_line(package: Path, *commands: str) -> str:
+    """`holdfast COMMAND` for each, in one process."""
+    code = "import sys; from holdfast.cli import main; [main(c.split()) for c in sys.argv[1:]]"
+    return python(package, "-c", code, *commands)
+
+
+def suite_on(package: Path, file: str, name: str, *options: str) -> str:
+    """What pytest says of our own tests about a name."""
+    rest = [f"--rootdir={ROOT}", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", name, *options]
+    return python(package, "-m", "pytest", str(ROOT / "tests" / file), *rest)
+
+
+def test_an_algorithm_is_a_file_and_a_line(package: Path) -> None:
+    add_algorithm(package)
+    train = f"train timid probe/Speed-v0 {QUICK} --out run"
+    told = command_line(package, "list", "list timid", train)
+    assert "TRPO in tiny steps" in told and told.endswith("exit 0"), told
+    assert "--radius" in told and "1e-05" in told and "kl_average = False" in told  # a preset's
+    assert (package.parent / "run/done.json").exists()
+    told = suite_on(package, "algorithms/test_conformance.py", "timid", "--collect-only")
+    assert "test_state_keeps_its_shape[timid-gaussian-1]" in told, told
+
+
+def test_an_algorithm_without_its_line_is_unknown(package: Path) -> None:
+    add_algorithm(package, registered=False)
+    assert "unknown algorithm 'timid'" in command_line(package, "list timid")
+
+
+def test_a_task_is_an_entry(package: Path) -> None:
+    assert "SafetyPointGoal3-v0" not in native.NATIVE_IDS
+    add_task(package)
+    told = command_line(package, "envs SafetyPointGoal3-v0", "check SafetyPointGoal3-v0")
+    assert "3 hazards" in told and told.endswith("exit 0"), told
+    code = "import gymnasium, holdfast; print(gymnasium.make('holdfast/SafetyCarGoal3-v0').spec)"
+    assert "max_episode_steps=50" in python(package, "-c", code)
+
+
+def test_a_barrier_is_an_entry(package: Path) -> None:
+    assert "reciprocal" not in BARRIERS
+    add_barrier(package)
+    assert "{reciprocal,entropy," in command_line(package, "train c-trpo --help")
+    told = suite_on(package, "core/test_barrier.py", "reciprocal", "-v")
+    assert "6 passed" in told and told.endswith("exit 0"), told
+
+
+def test_a_wrong_barrier_fails_the_suite(package: Path) -> None:
+    add_barrier(package)
+    file = package / "core/barrier.py"
+    file.write_text(file.read_text().replace("lambda b: 2 / b**3", "lambda b: 3 / b**3"))
+    told = suite_on(package, "core/test_barrier.py", "reciprocal and curvature", "-v")
+    assert "3 failed" in told and told.endswith("exit 1"), told
