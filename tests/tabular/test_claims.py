@@ -20,6 +20,7 @@ from holdfast.tabular.instances import uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import Evaluation, advantage, evaluate, occupancy
+from holdfast.tabular.parametrisation import log_linear_scores, policy_velocity
 from holdfast.tabular.projection import bregman_projection
 from holdfast.tabular.trust import update
 
@@ -66,6 +67,18 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         lambda cmdp, found, geometry: direction(cmdp, found, Geometry(1.0, "log")),
     ),
     ("rank-K formula solves the constrained Gramian", "claims.direction", "sign", pushed_out),
+    (
+        "escort and log-linear policies move the same way",
+        "claims.log_linear_scores",
+        "too few features",
+        lambda policy, features: log_linear_scores(policy, features[:, :1]),
+    ),
+    (
+        "escort and log-linear policies move the same way",
+        "claims.policy_velocity",
+        "another metric",
+        lambda cmdp, found, scores: policy_velocity(cmdp, found, scores, Geometry(1.1)),
+    ),
     (
         "strong duality of the linear programme",
         "claims.optimum",

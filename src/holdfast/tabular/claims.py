@@ -15,6 +15,11 @@ from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import advantage, constrained_gramian, evaluate, gradient, occupancy
+from holdfast.tabular.parametrisation import (
+    escort_scores,
+    log_linear_scores,
+    policy_velocity,
+)
 from holdfast.tabular.projection import bregman_projection, tight_on_face
 from holdfast.tabular.trust import update
 
@@ -56,6 +61,18 @@ def direction_solves_the_gramian(
     metric = constrained_gramian(cmdp, policy, BARRIERS["entropy"].curvature(found.slack))
     grad = gradient(cmdp, policy, cmdp.reward).reshape(-1)
     return float(np.abs(metric @ direction(cmdp, found, Geometry()).reshape(-1) - grad).max())
+
+
+def any_parameters(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+    """Largest difference in ∂_t log π between softmax logits and escort or log-linear ones."""
+    found = evaluate(cmdp, policy)
+    logits = direction(cmdp, found, Geometry())
+    expected = logits - np.sum(policy * logits, axis=1, keepdims=True)
+    features = np.linalg.qr(rng.normal(size=(policy.size, policy.size)))[0]
+    scores = (escort_scores(policy), log_linear_scores(policy, features))
+    moved = [policy_velocity(cmdp, found, score) for score in scores]
+    seen = found.occupancy > 0.0
+    return max(float(np.abs(velocity - expected)[seen].max()) for velocity in moved)
 
 
 def strong_duality(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
@@ -133,6 +150,7 @@ EVERYWHERE: dict[str, tuple[Check, float]] = {
     "occupancies satisfy the flow equations": (flow_equations, 1e-12),
     "performance difference lemma": (performance_difference, 1e-10),
     "rank-K formula solves the constrained Gramian": (direction_solves_the_gramian, 1e-9),
+    "escort and log-linear policies move the same way": (any_parameters, 1e-8),
     "strong duality of the linear programme": (strong_duality, 1e-8),
     "mirror path = constrained natural gradient flow": (mirror_identity, 1e-6),
     "the flow never leaves the interior of the safe set": (invariance, 0.0),
