@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from holdfast.envs import native
+from holdfast.envs.acting import Actor
 from holdfast.envs.native.catalogue import simulate
 from holdfast.envs.native.engine import COMPLETE, get_states, mujoco
 from holdfast.envs.native.navigation import NavigationBatch
 from holdfast.envs.native.physics import SUBSTEPS
-from holdfast.envs.native.pilot import Pilot
 
 PAPER = (
     "SafetyAntVelocity-v1", "SafetyHalfCheetahVelocity-v1", "SafetyHumanoidVelocity-v1",
@@ -36,23 +36,18 @@ CHUNK = 100
 ROUNDS = 3
 
 
-def drifter(env: Any) -> Pilot:
+def drifter(env: Any) -> Actor:
     """No policy: uniform noise is the action."""
-    low, high = env.action_space.low, env.action_space.high
-    size = env.observation_space.shape[0]
-    ones = np.ones(len(low), np.float32)
-    return Pilot(
-        (), ones, np.zeros(size), np.ones(size), (low + high) / 2, (high - low) / 2
-    )  # fmt: skip
+    return Actor((), np.ones(env.action_space.shape[0], np.float32))
 
 
-def env_rate(env: Any, pilot: Pilot, seconds: float, steps: int) -> float:
+def env_rate(env: Any, actor: Actor, seconds: float, steps: int) -> float:
     """Environment steps per second over at least `seconds`."""
     rng = np.random.default_rng(0)
-    shape = (steps, env.num_envs, len(pilot.std))
+    shape = (steps, env.num_envs, len(actor.std))
     done, begin = 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
-        env.collect(pilot, rng.uniform(-1, 1, shape).astype(np.float32))
+        env.collect(actor, rng.uniform(-1, 1, shape).astype(np.float32))
         done += steps * env.num_envs
     return done / (time.perf_counter() - begin)
 
@@ -127,11 +122,11 @@ def measure(env_id: str, num_envs: int, workers: int, seconds: float) -> tuple[f
     """(environment, engine) steps per second."""
     env = native.make(env_id, num_envs, workers=workers)
     env.reset(0)
-    pilot = drifter(env)
-    rate = env_rate(env, pilot, 0.3, 20)
+    actor = drifter(env)
+    rate = env_rate(env, actor, 0.3, 20)
     steps = max(20, int(rate * seconds / 2 / num_envs))  # workers meet only at an epoch's end
     pairs = [
-        (env_rate(env, pilot, seconds, steps), engine_rate(env_id, num_envs, workers, seconds))
+        (env_rate(env, actor, seconds, steps), engine_rate(env_id, num_envs, workers, seconds))
         for _ in range(ROUNDS)
     ]
     env.close()

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from holdfast import Agent, make_env, make_run
-from holdfast.agent import view
 from holdfast.bars import EvaluationBar
 from holdfast.envs.base import episode_cost_bounds
 from holdfast.envs.make import known_ids
@@ -30,7 +29,7 @@ def trained(env="probe/Shortcut-v0", algorithm="c-trpo", **settings):
 def on(agent, num_envs, **settings):
     """The agent's policy on a batch of another size."""
     env = make_env(agent.run.env, num_envs)
-    parts = agent.actor(), view(agent.run, agent.state), env, agent.spaces.limits
+    parts = agent.actor(), env, agent.spaces.limits
     return evaluate(*parts, **settings)
 
 

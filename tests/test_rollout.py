@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collecting an epoch: one meaning in both loops, and what D2 and D9 change."""
+"""Collecting an epoch: here or by workers, the same; and what D2 and D9 change."""
 
-from dataclasses import fields
+from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 from holdfast import make_env, make_run
-from holdfast.core.actor import Actor, numpy_actor
-from holdfast.core.estimate import Normaliser
-from holdfast.rollout import Rollout, collect
-from holdfast.train import Spaces, first_state, train
+from holdfast.envs.acting import Actor, Normaliser, collect
+from holdfast.train import Spaces, first_state, numpy_actor, train
 
 
 class Stepped:
-    """A batch that does not act by itself, so that `rollout.collect` steps it."""
+    """A batch that does not act by itself, so that the training loop steps it."""
 
     def __init__(self, inner):
         self.inner, self.given = inner, []
 
     def __getattr__(self, name):
-        if name == "collect":
+        if name in ("collect", "observation"):
             raise AttributeError
         return getattr(self.inner, name)
 
@@ -29,48 +28,83 @@ class Stepped:
         return self.inner.step(action)
 
 
-class RowByRow(Actor):
-    """Multiplies each row by itself, as a batch that acts by itself does (see `Pilot`)."""
+class Choices(gym.Env):
+    """Two levers; episodes of 5 to 14 steps."""
 
-    def act(self, obs, noise):
-        each = [
-            super(RowByRow, self).act(o[None], n[None]) for o, n in zip(obs, noise, strict=True)
-        ]
-        return np.concatenate(each)
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = gym.spaces.MultiDiscrete([3, 2])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left, self.x = int(self.np_random.integers(5, 15)), self.np_random.normal(size=2)
+        return self.x.copy(), {}
+
+    def step(self, action):
+        self.left -= 1
+        self.x = self.x + 0.1 * (action - 1) + 0.1 * self.np_random.normal(size=2)
+        return self.x.copy(), float(self.x[0]), self.left == 0, False, {"cost": float(action[1])}
 
 
-def epochs(kind, num_envs, normalise, clip, twist=0.0):
-    """Two epochs of Hopper, by the batch itself and stepped by `collect`."""
-    run = make_run("c-trpo", hidden=(8,), num_envs=num_envs)
-    out = []
-    for wrap in (lambda env: env, Stepped):
-        env = wrap(make_env("SafetyHopperVelocity-v1", num_envs))
-        plain = numpy_actor(first_state(run, Spaces.of(run, env)).learner.policy)
-        actor = kind(plain.layers, plain.std, plain.sizes)
-        noise = actor.draw(np.random.default_rng(1), (2, 150, num_envs)) * 1.5
-        obs, normaliser = env.reset(3), Normaliser.create(11).merge(np.ones((4, 11)))
+def epochs(env, twist=0.0, normaliser=True):
+    """Two epochs that a batch collects by itself, if it can, and its snapshot."""
+    run = make_run("c-trpo", hidden=(8,), num_envs=env.num_envs)
+    size = env.observation_space.shape[0]
+    seen = Normaliser.create(size).merge(np.ones((4, size))) if normaliser else None
+    actor = replace(
+        numpy_actor(first_state(run, Spaces.of(run, env)).learner.policy), normaliser=seen
+    )
+    noise = actor.draw(np.random.default_rng(1), (2, 150, env.num_envs)) * np.float32(1.5)
+    noise[1, -1] += np.float32(twist)
+    obs = env.reset(3)
+    parts = []
+    try:
         for part in noise:
-            if wrap is Stepped:
-                part[-1] += twist
-            rollout, obs, normaliser = collect(
-                env, obs, actor, normaliser, part, normalise=normalise, clip_actions=clip
-            )
-        arrays = {f.name: getattr(rollout, f.name) for f in fields(Rollout)}
-        out.append(arrays | {"last": obs, "mean": normaliser.mean, "var": normaliser.var})
-    assert out[0]["terminated"].any()
-    return [name for name in out[0] if not np.array_equal(out[0][name], out[1][name])]
+            if hasattr(env, "collect"):
+                parts.append(env.collect(actor, part))
+            else:
+                rollout, obs, _ = collect(env, obs, actor, part)
+                parts.append(rollout)
+        found = {f"{i} {k}": v for i, p in enumerate(parts) for k, v in p.to_arrays().items()}
+        return found | env.snapshot()
+    finally:
+        env.close()
 
 
-@pytest.mark.parametrize("clip", [False, True])
-@pytest.mark.parametrize("normalise", ["epoch", "none"])
-def test_the_loop_equals_a_batch_that_acts_by_itself(normalise, clip):
-    assert epochs(RowByRow, 4, normalise, clip) == []
-    assert epochs(Actor, 1, normalise, clip) == []  # one row: the plain product is the same
+def differing(one, other):
+    assert one.keys() == other.keys()
+    return [name for name in one if not np.array_equal(one[name], other[name])]
+
+
+@pytest.mark.parametrize("normaliser", [True, False])
+@pytest.mark.parametrize(
+    ("env", "options"), [("SafetyHopperVelocity-v1", {}), (Choices, {"vectorise": "process"})]
+)
+def test_who_collects_changes_nothing(env, options, normaliser):
+    """The loop here against two and three workers, native and foreign, Gaussian and choices."""
+    here = epochs(Stepped(make_env(env, 5)), normaliser=normaliser)
+    assert here["1 terminated"].any()
+    for workers in (2, 3):
+        there = epochs(make_env(env, 5, workers=workers, **options), normaliser=normaliser)
+        assert differing(here, there) == []
 
 
 def test_a_difference_in_one_step_is_seen():
-    """Negative control: other noise in the last step of the stepped loop."""
-    assert {"action", "next_obs", "last"} <= set(epochs(RowByRow, 4, "epoch", False, twist=1e-6))
+    """Negative control: other noise in the last step."""
+    here = epochs(make_env("SafetyHopperVelocity-v1", 4))
+    other = epochs(Stepped(make_env("SafetyHopperVelocity-v1", 4)), twist=1e-6)
+    assert {"1 action", "1 seen", "obs"} <= set(differing(here, other))
+
+
+def test_an_actor_crosses_to_another_process_whole():
+    rng = np.random.default_rng(0)
+    layers = ((rng.normal(size=(3, 4)).astype("f4"), rng.normal(size=4).astype("f4")),)
+    seen = Normaliser(rng.normal(size=3), rng.random(3), 7.0)
+    for actor in (Actor(layers, np.ones(4, "f4"), (), seen, True), Actor(layers, None, (2, 2))):
+        again = Actor.from_arrays(actor.to_arrays())
+        obs, noise = rng.normal(size=(5, 3)), actor.draw(rng, (5,))
+        acted = [a.act(a.view(obs), noise) for a in (actor, again)]
+        np.testing.assert_array_equal(*acted)
+        assert (again.clip, again.sizes) == (actor.clip, actor.sizes)
 
 
 def test_raw_final_observations_are_bootstrapped_where_asked():
@@ -82,9 +116,8 @@ def test_raw_final_observations_are_bootstrapped_where_asked():
         actor = numpy_actor(first_state(run, Spaces.of(run, env)).learner.policy)
         noise = actor.draw(np.random.default_rng(0), (50, 4))
         normaliser = Normaliser(np.array([5.0]), np.array([4.0]), 1e6)
-        found[raw], *_ = collect(
-            env, env.reset(0), actor, normaliser, noise, normalise="epoch", raw_final_obs=raw
-        )
+        actor = replace(actor, normaliser=normaliser)
+        found[raw], *_ = collect(env, env.reset(0), actor, noise, raw_final_obs=raw)
     ends = found[True].done
     assert ends.sum() == 8
     raw, seen = found[True].next_obs, found[False].next_obs

@@ -10,16 +10,15 @@ import numpy as np
 
 from holdfast.algorithms import Algorithm
 from holdfast.bars import training_bar
-from holdfast.core.actor import Actor, numpy_actor
+from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
 from holdfast.evaluate import CostBound, Evaluation, Watch, evaluate
-from holdfast.rollout import to_env
 from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.folder import Folder, create, load_state, open_folder
 from holdfast.runs.progress import read_rows
 from holdfast.runs.training import store, train_in_folder
-from holdfast.train import Spaces, State, open_env, train
+from holdfast.train import Spaces, State, actor_of, open_env, train
 
 
 class Agent:
@@ -120,7 +119,7 @@ class Agent:
 
     def predict(self, obs: Any, deterministic: bool = True, seed: int | None = None) -> Any:
         """The action for one observation [O] or a batch [n, O], in the environment's units."""
-        state, spaces = self._trained()
+        spaces = self._trained()[1]
         flat = np.asarray(obs, np.float64)
         single = flat.ndim == 1
         flat = np.atleast_2d(flat)
@@ -133,8 +132,7 @@ class Agent:
         noise = None
         if not deterministic:
             noise = actor.draw(np.random.default_rng(seed), (len(flat),))
-        action = actor.act(view(self.run, state)(flat), noise)
-        action = to_env(spaces.action, action, self.run.clip_actions == "always")
+        action = action_map(spaces.action, actor.clip)(actor.act(actor.view(flat), noise))
         return action[0] if single else action
 
     def evaluate(
@@ -157,18 +155,16 @@ class Agent:
         episodes, up to `max_episodes`, until safety is proved or disproved. `watch` is told, now
         and then, how many have ended, and what they say.
         """
-        state, spaces = self._trained()
+        spaces = self._trained()[1]
         batch = open_env(self.run, env or self.run.env, cost)
         try:
             return evaluate(
                 self.actor(),
-                view(self.run, state),
                 batch,
                 spaces.limits,
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
-                clip_actions=self.run.clip_actions == "always",
                 discount=self.run.cost_discount,
                 cost_bound=cost_bound,
                 until_decided=until_decided,
@@ -181,7 +177,7 @@ class Agent:
 
     def actor(self) -> Actor:
         """The policy in NumPy."""
-        return numpy_actor(self._trained()[0].learner.policy)
+        return actor_of(self.run, self._trained()[0])
 
     def save(self, path: str | Path) -> None:
         """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand.
@@ -210,13 +206,6 @@ class Agent:
         if self.state is None or self.spaces is None:
             raise ValueError("this agent has not learned yet; call learn(env, ...) or load it.")
         return self.state, self.spaces
-
-
-def view(run: Run, state: State) -> Any:
-    """How the policy sees an observation: normalised by frozen statistics, or as it is."""
-    if run.normalise == "none":
-        return lambda obs: obs.astype(np.float32)
-    return state.normaliser
 
 
 def _label(env: Any) -> str:

@@ -3,8 +3,7 @@
 
 Episode i is a function of (policy, seed, i): its environment is reset with seed + i and its actions
 draw from a generator of their own. So how many episodes are asked for does not change any of them,
-going on after a look adds to what is there, and the number of environments matters by
-rounding only.
+going on after a look adds to what is there, and the number of environments does not matter.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.core.actor import Actor
 from holdfast.core.stats import iqm
 from holdfast.core.verdict import Verdict, verdict
+from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv, episode_cost_bounds
-from holdfast.rollout import to_env
 
 CostBound = float | Mapping[str, float]
 Watch = Callable[[int, Verdict | None], None]
@@ -142,14 +140,12 @@ def _interval(low: float | None, high: float | None, limit: float) -> str:
 
 def evaluate(
     actor: Actor,
-    normalise: Callable[[NDArray[Any]], NDArray[np.float32]],
     env: VecEnv,
     limits: dict[str, float],
     *,
     episodes: int = 100,
     seed: int = 1_000_000,
     deterministic: bool = False,
-    clip_actions: bool = False,
     discount: float = 1.0,
     cost_bound: CostBound | None = None,
     until_decided: bool = False,
@@ -168,7 +164,7 @@ def evaluate(
             "nothing can be proved safe, as this environment does not say what an episode can cost "
             "at most: pass that as cost_bound= (--cost-bound), or leave until_decided out."
         )
-    rounds = _rounds(actor, normalise, env, seed, deterministic, clip_actions, discount)
+    rounds = _rounds(actor, env, seed, deterministic, discount)
     table = np.zeros((0, 2 + len(limits)))
     wanted = min(episodes, max_episodes) if until_decided else episodes
     while True:
@@ -210,11 +206,9 @@ def _bounds(
 
 def _rounds(
     actor: Actor,
-    normalise: Callable[[NDArray[Any]], NDArray[np.float32]],
     env: VecEnv,
     seed: int,
     deterministic: bool,
-    clip_actions: bool,
     discount: float,
 ) -> Iterator[NDArray[np.float64]]:
     """Rounds of one episode for each environment: rows [N, 2 + K] of return, length, costs.
@@ -222,7 +216,7 @@ def _rounds(
     Every episode of a round counts. Taking the first that finish would favour short ones, which are
     often the unsafe or the failed ones.
     """
-    first, n = 0, env.num_envs
+    first, n, to_env = 0, env.num_envs, action_map(env.action_space, actor.clip)
     while True:
         rows, running = np.zeros((n, 2 + len(env.cost_names))), np.ones(n, np.bool_)
         generators = [np.random.default_rng([seed, first + i]) for i in range(n)]
@@ -230,8 +224,8 @@ def _rounds(
         while running.any():
             if not deterministic and time % BLOCK == 0:
                 noise = np.stack([actor.draw(rng, (BLOCK,)) for rng in generators], 1)
-            action = actor.act(normalise(obs), None if noise is None else noise[time % BLOCK])
-            step = env.step(to_env(env.action_space, action, clip_actions))
+            action = actor.act(actor.view(obs), None if noise is None else noise[time % BLOCK])
+            step = env.step(to_env(action))
             cost = np.float64(discount) ** time * step.cost
             rows += running[:, None] * np.column_stack([step.reward, np.ones(n), cost])
             running &= ~(step.terminated | step.truncated)

@@ -27,16 +27,23 @@ from jax import Array
 from numpy.typing import NDArray
 
 from holdfast.algorithms import Algorithm
-from holdfast.core.actor import numpy_actor
 from holdfast.core.critic import CriticFit, Critics
 from holdfast.core.episodes import Episodes, observes_every_age
-from holdfast.core.estimate import Normaliser
+from holdfast.core.estimate import episode_numbers, estimate
 from holdfast.core.forecast import Forecast
-from holdfast.core.policies import Policy, init_categorical, init_gaussian
+from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
 from holdfast.core.types import Batch, Learner, Metrics
-from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
+from holdfast.envs.acting import (
+    Actor,
+    Collecting,
+    Normaliser,
+    NotFinite,
+    Rollout,
+    collect,
+    reject_not_finite,
+)
+from holdfast.envs.base import Floats, NotReproducible, OnProgress, Snapshot, VecEnv
 from holdfast.envs.make import make_env
-from holdfast.rollout import NotFinite, Rollout, Watch, collect, episode_numbers, estimate
 from holdfast.run import Run
 
 INIT, NOISE, VALUE_NOISE, UPDATE, RESET = range(5)
@@ -78,7 +85,7 @@ class TrainingError(RuntimeError):
 
 
 def train(
-    run: Run, env: VecEnv, state: State | None = None, watch: Watch | None = None
+    run: Run, env: VecEnv, state: State | None = None, on_progress: OnProgress | None = None
 ) -> Iterator[Epoch]:
     """Epochs of a run, from the start or from a state."""
     limits = resolve_limits(run, env)
@@ -96,7 +103,7 @@ def train(
         clock = [time.perf_counter()]
         if stitch or index == 1:
             state = started(run, env, state, index)
-        rollout, state = _collect(run, env, state, index, watch)
+        rollout, state = _collect(run, env, state, index, on_progress)
         clock.append(time.perf_counter())
         batch, explained = _batch(
             run, state, rollout, limits, estimate_, keys(VALUE_NOISE, index), index
@@ -249,7 +256,7 @@ def compiled(run: Run) -> tuple[Callable[..., dict[str, Array]], Update]:
     def estimate_(layers: Any, arrays: Mapping[str, Array], key: Array) -> dict[str, Array]:
         return estimate(
             layers,
-            Rollout(**arrays),  # pyright: ignore[reportArgumentType]
+            arrays,
             key,
             gamma=(run.gamma, run.cost_gamma),
             lam=(run.lam, run.cost_lam),
@@ -326,23 +333,42 @@ def put_back(run: Run, env: VecEnv, state: State) -> State:
         return started(run, env, state, state.epoch + 1)
 
 
+def actor_of(run: Run, state: State) -> Actor:
+    """The policy of a state, with its view of observations, in NumPy."""
+    seen = None if run.normalise == "none" else state.normaliser
+    return numpy_actor(state.learner.policy, seen, run.clip_actions == "always")
+
+
+def numpy_actor(policy: Policy, normaliser: Normaliser | None = None, clip: bool = False) -> Actor:
+    """The actor that does what `policy` says."""
+    layers = tuple((np.asarray(w), np.asarray(b)) for w, b in policy.layers)
+    if isinstance(policy, Gaussian):
+        return Actor(layers, np.exp(np.asarray(policy.log_std)), (), normaliser, clip)
+    return Actor(layers, None, policy.sizes, normaliser, clip)
+
+
 def _collect(
-    run: Run, env: VecEnv, state: State, index: int, watch: Watch | None
+    run: Run, env: VecEnv, state: State, index: int, on_progress: OnProgress | None
 ) -> tuple[Rollout, State]:
-    actor = numpy_actor(state.learner.policy)
+    actor = actor_of(run, state)
     rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
+    noise = actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs))
+    moving = run.normalise == "running"
     try:
-        rollout, obs, normaliser = collect(
-            env,
-            state.obs,
-            actor,
-            state.normaliser,
-            actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs)),
-            normalise=run.normalise,
-            raw_final_obs=run.raw_final_obs,
-            clip_actions=run.clip_actions == "always",
-            watch=watch,
-        )
+        if isinstance(env, Collecting) and not moving and not run.raw_final_obs:
+            rollout = env.collect(actor, noise, on_progress)
+            obs = env.observation
+        else:
+            rollout, obs, actor = collect(
+                env,
+                state.obs,
+                actor,
+                noise,
+                moving=moving,
+                raw_final_obs=run.raw_final_obs,
+                on_progress=on_progress,
+            )
+        reject_not_finite(rollout)
     except NotFinite as error:
         raise TrainingError(f"epoch {index}: {error}; mend the environment") from None
     episodes = state.episodes.advance(rollout.reward, rollout.cost, rollout.done, run.cost_gamma)
@@ -358,6 +384,9 @@ def _collect(
             f"epoch {index}: environment {idle} ended no episode in its {steps} steps, so episodes "
             f"outlast an epoch and their cost is unknown; {_longer_epochs(run, 2 * steps)}"
         )
+    normaliser = actor.normaliser or state.normaliser
+    if run.normalise == "epoch":
+        normaliser = normaliser.merge_each(len(noise), rollout.mean, rollout.var)
     return rollout, replace(state, obs=obs, normaliser=normaliser, episodes=episodes)
 
 
@@ -371,8 +400,9 @@ def _batch(
     index: int,
 ) -> tuple[Batch, dict[str, float]]:
     """The batch of an epoch, and how well the critics had explained its targets."""
-    arrays = {name: getattr(rollout, name) for name in Rollout.__dataclass_fields__}
-    arrays |= {name: arrays[name].astype(np.float32) for name in ("reward", "cost")}
+    names = ("obs", "next_obs", "action", "terminated", "truncated")
+    arrays = {name: getattr(rollout, name) for name in names}
+    arrays |= {name: getattr(rollout, name).astype(np.float32) for name in ("reward", "cost")}
     parts = estimate_(state.learner.critics.layers, arrays, key)
     explained = [float(x) for x in np.asarray(parts.pop("explained"))]
     size = rollout.reward.size

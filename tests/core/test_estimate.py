@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GAE, the normaliser and the episode estimates against direct definitions."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.episodes import Episodes
-from holdfast.core.estimate import Normaliser, gae, standardise
+from holdfast.core.estimate import estimate, gae, standardise
+from holdfast.envs.acting import Normaliser
 
 
 def by_definition(signal, value, next_value, terminated, done, gamma, lam):
@@ -31,7 +33,8 @@ def test_gae_equals_its_definition(seed, float64):
     signal, value, next_value = rng.normal(size=(3, 12, 3))
     terminated = rng.random((12, 3)) < 0.15
     done = terminated | (rng.random((12, 3)) < 0.15)
-    ours = gae(*map(jnp.asarray, (signal, value, next_value, terminated, done)), gamma=0.9, lam=0.8)
+    ahead = np.where(terminated, 0.0, next_value)
+    ours = gae(*map(jnp.asarray, (signal, value, ahead, done)), gamma=0.9, lam=0.8)
     direct = by_definition(signal, value, next_value, terminated, done, 0.9, 0.8)
     np.testing.assert_allclose(ours, direct, atol=1e-12)
 
@@ -40,21 +43,26 @@ def test_gae_with_lambda_one_is_the_return_minus_the_value(float64):
     """Closed form: one episode of ones that terminates after 5 steps."""
     ones = jnp.ones((5, 1))
     end = jnp.arange(5)[:, None] == 4
-    adv = gae(ones, 0.3 * ones, 0.3 * ones, end, end, gamma=0.5, lam=1.0)
+    adv = gae(ones, 0.3 * ones, jnp.where(end, 0.0, 0.3), end, gamma=0.5, lam=1.0)
     returns = np.array([(1 - 0.5 ** (5 - t)) / 0.5 for t in range(5)])
     np.testing.assert_allclose(adv[:, 0], returns - 0.3, atol=1e-12)
 
 
 def test_truncation_bootstraps_and_termination_does_not(float64):
-    one, zero, yes, no = (
-        jnp.ones((1, 1)),
-        jnp.zeros((1, 1)),
-        jnp.array([[True]]),
-        jnp.array([[False]]),
-    )
-    truncated = gae(zero, zero, one, no, yes, gamma=0.9, lam=0.95)
-    terminated = gae(zero, zero, one, yes, yes, gamma=0.9, lam=0.95)
-    assert truncated[0, 0] == pytest.approx(0.9) and terminated[0, 0] == 0
+    """Critics that say 1 everywhere; of two environments one ends in a terminal state."""
+    layers = ((jnp.zeros((2, 3, 1)), jnp.ones((2, 1))),)
+    flags = jnp.array([[True, False]])
+    rollout = {
+        "obs": jnp.zeros((1, 2, 3)),
+        "next_obs": jnp.zeros((1, 2, 3)),
+        "reward": jnp.full((1, 2), 5.0),
+        "cost": jnp.full((1, 2, 1), 7.0),
+        "terminated": flags,
+        "truncated": ~flags,
+    }
+    options = {"gamma": (0.9, 0.8), "lam": (0.95, 0.95), "standardise_cost": False}
+    parts = estimate(layers, rollout, jax.random.key(0), **options, cost_value_noise=0.0)
+    np.testing.assert_allclose(parts["target"], [[5.0, 7.0], [5.9, 7.8]], atol=1e-12)
 
 
 def test_standardise_uses_the_sample_deviation(float64):

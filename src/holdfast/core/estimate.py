@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimators: generalised advantages and the running observation normaliser.
+"""Estimators: from the experience of an epoch to advantages and the critics' targets.
 
-Shapes: T steps, N environments. The same function serves reward and every cost.
+Shapes: T steps, N environments, K constraints. The same function serves reward and every cost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +14,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from holdfast.core.critic import values
+from holdfast.core.policies import Layers
+
 
 def gae(
     signal: Array,
     value: Array,
     next_value: Array,
-    terminated: Array,
     done: Array,
     *,
     gamma: float | Array,
@@ -30,10 +31,10 @@ def gae(
 
     Several signals at once stand on a last axis, with a γ and λ for each.
 
-    δ_t = f_t + γ v(s') − v(s) with s' the true successor, worth 0 after a terminal state. The sum
-    stops where `done` (terminated or truncated) and at the end of the rollout.
+    δ_t = f_t + γ v(s') − v(s) with s' the true successor, its value given as 0 after a terminal
+    state. The sum stops where `done` (terminated or truncated) and at the end of the rollout.
     """
-    td_error = signal + gamma * jnp.where(terminated, 0.0, next_value) - value
+    td_error = signal + gamma * next_value - value
 
     def back(tail: Array, x: tuple[Array, Array]) -> tuple[Array, Array]:
         error, end = x
@@ -48,35 +49,61 @@ def standardise(x: Array) -> Array:
     return (x - x.mean()) / (x.std(ddof=1) + 1e-8)
 
 
-@dataclass(frozen=True)
-class Normaliser:
-    """Running mean and population variance of all observations seen, in float64."""
+def estimate(
+    layers: Layers,
+    rollout: Mapping[str, Array],
+    key: Array,
+    *,
+    gamma: tuple[float, float],
+    lam: tuple[float, float],
+    standardise_cost: bool,
+    cost_value_noise: float,
+) -> dict[str, Array]:
+    """Advantages and critic targets of a rollout: the fields of a batch that need the critics.
 
-    mean: NDArray[np.float64]
-    """[O]"""
-    var: NDArray[np.float64]
-    """[O]"""
-    count: float
+    `rollout` holds obs and next_obs [T, N, O], reward [T, N], cost [T, N, K] and the end flags.
+    `gamma` and `lam` are (reward, cost). The noise is that of the ablation: every stored and every
+    bootstrapped cost value is off by an independent normal error, also after termination.
+    """
+    steps, num_envs = rollout["reward"].shape
+    size = rollout["obs"].shape[-1]
+    flat_values = lambda obs: values(layers, jnp.asarray(obs).reshape(-1, size))
+    value = flat_values(rollout["obs"]).reshape(steps, num_envs, -1)
+    next_value = flat_values(rollout["next_obs"]).reshape(value.shape)
+    terminated, truncated = jnp.asarray(rollout["terminated"]), jnp.asarray(rollout["truncated"])
+    done = terminated | truncated
+    next_value = jnp.where(terminated[..., None], 0.0, next_value)
+    if cost_value_noise:
+        shift = cost_value_noise * jax.random.normal(key, (2, *value[..., 1:].shape))
+        value = value.at[..., 1:].add(shift[0])
+        # A stored value is also the bootstrap of the step before it, with the same error.
+        follows = jnp.concatenate([shift[0, 1:], shift[1, -1:]])
+        next_value = next_value.at[..., 1:].add(jnp.where(done[..., None], shift[1], follows))
+    signal = jnp.concatenate([rollout["reward"][..., None], rollout["cost"]], -1).astype(
+        value.dtype
+    )
+    each = lambda pair: jnp.asarray([pair[0]] + [pair[1]] * (signal.shape[-1] - 1), value.dtype)
+    end = done[..., None]
+    advantage = gae(signal, value, next_value, end, gamma=each(gamma), lam=each(lam))
+    flat = advantage.reshape(-1, signal.shape[-1])
+    adv_c = flat[:, 1:] - flat[:, 1:].mean(0)
+    if standardise_cost:
+        adv_c = adv_c / (flat[:, 1:].std(0, ddof=1) + 1e-8)
+    return {
+        "adv_r": standardise(flat[:, 0]),
+        "adv_c": adv_c,
+        "target": (advantage + value).reshape(flat.shape),
+        "explained": _explained(value.reshape(flat.shape), (advantage + value).reshape(flat.shape)),
+    }
 
-    @classmethod
-    def create(cls, size: int) -> Normaliser:
-        return cls(np.zeros(size), np.ones(size), 1e-4)
 
-    def merge(self, obs: NDArray[Any]) -> Normaliser:
-        """The statistics after a further batch [n, O]."""
-        obs = np.asarray(obs, np.float64)
-        n = obs.shape[0]
-        mean = obs.sum(0) / n
-        centred = obs - mean
-        return self.combine(n, mean, (centred * centred).sum(0) / n)
+def _explained(value: Array, target: Array) -> Array:
+    """[1 + K] share of the targets' variance that the critics explained before their fit."""
+    return 1 - (target - value).var(0) / (target.var(0) + 1e-8)
 
-    def combine(self, n: int, mean: NDArray[Any], var: NDArray[Any]) -> Normaliser:
-        """The statistics after n further observations, by the parallel-variance formula."""
-        total = self.count + n
-        shift = mean - self.mean
-        spread = self.var * self.count + var * n + shift * shift * (self.count * n / total)
-        return Normaliser(self.mean + shift * (n / total), spread / total, total)
 
-    def __call__(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """(o − mean) / √(var + 1e-8), unclipped, as float32."""
-        return ((obs - self.mean) / np.sqrt(self.var + 1e-8)).astype(np.float32)
+def episode_numbers(done: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """[T, N] a number for each episode (or piece of one) in the rollout."""
+    within = np.concatenate([np.zeros((1, done.shape[1]), np.int64), done[:-1].cumsum(0)])
+    first = np.concatenate([[0], (within[-1] + 1).cumsum()[:-1]])
+    return (within + first).astype(np.int32)

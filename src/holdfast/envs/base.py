@@ -6,6 +6,7 @@ An environment resets itself in the step that ends an episode; the true successo
 so that bootstrapping needs no special case.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
 Snapshot = dict[str, NDArray[Any]]
+OnProgress = Callable[[int], None]
+"""Called now and then with the environment steps done in this epoch; may raise to stop."""
 
 
 class NotReproducible(ValueError):

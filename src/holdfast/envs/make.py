@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.envs.base import VecEnv
 from holdfast.envs.cost import CostFunction
-from holdfast.envs.gymnasium import GymVecEnv, Vectorise
+from holdfast.envs.gymnasium import Vectorise, gym_batch
 from holdfast.envs.opening import EnvSource, resolve
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv
@@ -40,7 +40,7 @@ def make_env(
         made: Any = native.make(env, num_envs, constraints=constraints, workers=workers)
         return made
     source = resolve(env, known_ids)
-    return GymVecEnv(
+    return gym_batch(
         source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise,
         workers=workers, clip_actions=clip_actions,
     )  # fmt: skip

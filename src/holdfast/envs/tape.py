@@ -34,6 +34,10 @@ class Tape:
         self._actions: list[NDArray[Any]] = []
         """[N, ...] of the last steps, at least as many as the oldest episode has."""
 
+    def seed_of(self, i: int) -> int:
+        """The seed of the current episode of environment i."""
+        return episode_seed(int(self._seed[i]), int(self._episode[i]))
+
     def record(self, action: NDArray[Any], ended: Bools) -> None:
         """After a step."""
         self._actions.append(action.copy())
@@ -49,6 +53,8 @@ class Tape:
         """Arrays with one row for each environment; `action` is any of the batch."""
         kept = self._kept()
         actions = np.stack(kept, 1) if kept else np.empty((len(action), 0, *action.shape[1:]))
+        for row, age in zip(actions, self._age, strict=True):
+            row[: len(row) - age] = 0  # of earlier episodes
         return {"seed": self._seed, "episode": self._episode, "age": self._age, "actions": actions}
 
     @classmethod

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of one worker process: open a share of environments, then answer until the pipe ends.
+"""A worker process: it owns a share of a batch and does what its parent asks.
 
-It is started as a fresh interpreter, so that it inherits neither threads nor accelerator state (a
-fork would), and without running the user's main script again (multiprocessing's spawn would).
+It ends when its parent closes the pipe or dies, however it dies: idle it sees the end of the pipe,
+at work it looks for its parent now and then.
 """
 
-import json
+import io
 import os
 import signal
 import sys
@@ -14,61 +14,90 @@ from typing import Any, BinaryIO, cast
 
 import cloudpickle
 import numpy as np
-from safetensors.numpy import load as load_arrays
 
-from holdfast.envs.opening import Layout, open_env
-from holdfast.envs.share import Share
-from holdfast.envs.wire import FAILED, OPEN, RESET, RESTORE, STEP, pack_step, receive, send
+from holdfast.envs.acting import Actor, collect
+from holdfast.envs.base import Floats, VecEnv
+from holdfast.envs.messages import Arrays, Disconnected, Message, receive, send
+
+
+class Share:
+    """A batch and what it shows."""
+
+    def __init__(self, env: VecEnv, pipe: BinaryIO) -> None:
+        self.env, self.pipe, self.parent = env, pipe, os.getppid()
+        self.obs: Floats = np.zeros((0, 0))
+
+    def answer(self, message: Message) -> Arrays:
+        """Do one thing."""
+        env, arrays = self.env, message.arrays
+        match message.head["do"]:
+            case "reset":
+                self.obs = env.reset(message.head["seed"])
+                return {"obs": self.obs}
+            case "step":
+                step = env.step(arrays["action"])
+                self.obs = step.obs
+                names = ("obs", "reward", "cost", "terminated", "truncated")
+                final = {} if step.obs is step.next_obs else {"next_obs": step.next_obs}
+                return {name: getattr(step, name) for name in names} | final
+            case "collect":
+                noise, actor = arrays.pop("noise"), Actor.from_arrays(arrays)
+                rollout, self.obs, _ = collect(
+                    env, self.obs, actor, noise, on_progress=self.on_progress
+                )
+                return rollout.to_arrays() | {"last": self.obs}
+            case "snapshot":
+                return env.snapshot()
+            case _:
+                self.obs = env.restore(arrays)
+                return {"obs": self.obs}
+
+    def on_progress(self, steps: int) -> None:
+        if os.getppid() != self.parent:
+            raise Disconnected
+        send(self.pipe, {"progress": steps})
+
+
+def serve(source: BinaryIO, sink: BinaryIO) -> None:
+    """Open the share that the first message brings, then answer until the pipe ends."""
+    share: Share | None = None
+    try:
+        while True:
+            message = receive(source)
+            reply: dict[str, Any] = {}
+            arrays: Arrays = {}
+            try:
+                if share is None:
+                    share = Share(cloudpickle.loads(message.arrays["opening"].tobytes())(), sink)
+                else:
+                    arrays = share.answer(message)
+            except Disconnected:
+                raise
+            except Exception as error:
+                reply, arrays = failure(error), {}
+            send(sink, reply, arrays)
+    except Disconnected:
+        return
+    finally:
+        if share is not None:
+            share.env.close()
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """An error as data."""
+    notes = " ".join(getattr(error, "__notes__", ()))
+    return {
+        "error": f"{error} {notes}".rstrip(),
+        "inside": bool(notes),  # a note says in which environment it was raised
+        "kind": type(error).__name__,
+        "traceback": "".join(traceback.format_exception(error)),
+    }
 
 
 def main() -> None:
-    """Serve the parent over what were stdin and stdout."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    requests = cast("BinaryIO", sys.stdin.buffer)
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what environments print must not get between the messages
-    share = None
-    try:
-        while True:
-            kind, body = receive(requests)
-            try:
-                if kind == OPEN:
-                    share = _open(body)
-                    reply = b""
-                else:
-                    assert share is not None
-                    reply = _answer(share, kind, body)
-            except Exception as error:
-                send(replies, FAILED, _failure(error))
-            else:
-                send(replies, kind, reply)
-    except (EOFError, BrokenPipeError):
-        pass  # the parent closed the pipe or is gone
-    finally:
-        if share is not None:
-            share.close()
-
-
-def _open(body: bytes) -> Share:
-    source, layout, first, count = cast("tuple[Any, Layout, int, int]", cloudpickle.loads(body))
-    share = Share([open_env(source) for _ in range(count)], layout, first)
-    return share
-
-
-def _answer(share: Share, kind: bytes, body: bytes) -> bytes:
-    if kind == RESET:
-        return share.reset(int(body)).tobytes()
-    if kind == RESTORE:
-        return share.restore(load_arrays(body)).tobytes()
-    assert kind == STEP
-    header, _, raw = body.partition(b"\n")
-    described = json.loads(header)
-    action = np.frombuffer(raw, described["dtype"]).reshape(described["shape"])
-    return pack_step(share.step(action))
-
-
-def _failure(error: Exception) -> bytes:
-    notes = " ".join(getattr(error, "__notes__", ()))
-    summary = f"{type(error).__name__}: {error} {notes}".rstrip()
-    text = "".join(traceback.format_exception(error))
-    return json.dumps({"summary": summary, "traceback": text}).encode()
+    """Speak over stdin and stdout; what environments print goes to stderr instead."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    sink = cast(BinaryIO, io.FileIO(os.dup(sys.stdout.fileno()), "w"))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    source = cast(BinaryIO, io.FileIO(sys.stdin.fileno(), "r", closefd=False))
+    serve(source, sink)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.episodes import Episodes
-from holdfast.core.estimate import Normaliser
 from holdfast.core.forecast import Forecast
+from holdfast.envs.acting import Normaliser
 from holdfast.envs.base import VecEnv
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint

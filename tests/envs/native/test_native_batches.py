@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from holdfast.envs import native
+from holdfast.envs.acting import Actor, Normaliser, Rollout
 from holdfast.envs.base import VecEnv
-from holdfast.envs.native import Pilot, constraints
-from holdfast.envs.native.epoch import Epoch
+from holdfast.envs.native import constraints
 from holdfast.envs.native.lockstep import LockstepEnv
 
 FAMILIES = (
@@ -24,7 +24,7 @@ FAMILIES = (
 )  # fmt: skip
 
 
-def pilot_of(env: LockstepEnv, seed: int = 0) -> Pilot:
+def actor_for(env: LockstepEnv, seed: int = 0) -> Actor:
     rng = np.random.default_rng(seed)
     size, actions = env.observation_space.shape[0], env.action_space.shape[0]
     sizes = (size, 64, 64, actions)
@@ -35,15 +35,8 @@ def pilot_of(env: LockstepEnv, seed: int = 0) -> Pilot:
         )
         for a, b in itertools.pairwise(sizes)
     )
-    half = (env.action_space.high - env.action_space.low) / 2
-    return Pilot(
-        layers,
-        np.full(actions, 0.5, np.float32),
-        rng.standard_normal(size),
-        np.full(size, 2.0),
-        np.zeros_like(half),
-        half,
-    )
+    seen = Normaliser(rng.standard_normal(size), np.full(size, 4.0), 1.0)
+    return Actor(layers, np.full(actions, 0.5, np.float32), normaliser=seen)
 
 
 def noise_for(env: VecEnv, steps: int, seed: int = 1) -> np.ndarray:
@@ -74,15 +67,15 @@ def test_a_row_does_not_depend_on_the_others(env_id: str) -> None:
     whole = native.make(env_id, 7)
     whole.reset(3)
     noise = noise_for(whole, 25)
-    expected = whole.collect(pilot_of(whole), noise)
+    expected = whole.collect(actor_for(whole), noise)
     shares = []
     for first, count in ((0, 1), (1, 3), (4, 3)):
         part = native.make(env_id, count)
         part.reset(3 + first)
-        share = part.collect(pilot_of(part), noise[:, first : first + count])
+        share = part.collect(actor_for(part), noise[:, first : first + count])
         np.testing.assert_array_equal(share.next_obs, expected.next_obs[:, first : first + count])
         shares.append(share.to_arrays())
-    assert_same(Epoch.join(shares).to_arrays(), expected.to_arrays())
+    assert_same(Rollout.join(shares).to_arrays(), expected.to_arrays())
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -91,28 +84,28 @@ def test_workers_change_nothing(workers: int) -> None:
     one, many = native.make(env_id, 4), native.make(env_id, 4, workers=workers)
     try:
         np.testing.assert_array_equal(one.reset(5), many.reset(5))
-        noise, pilot = noise_for(one, 70), pilot_of(one)
+        noise, actor = noise_for(one, 70), actor_for(one)
         seen: list[int] = []
-        here, there = one.collect(pilot, noise), many.collect(pilot, noise, seen.append)
+        here, there = one.collect(actor, noise), many.collect(actor, noise, seen.append)
         assert_same(here.to_arrays(), there.to_arrays())
-        assert seen == [64]
+        assert seen == [64 * 4]  # environment steps of the whole batch
         assert_same(one.snapshot(), many.snapshot())
         action = np.zeros((4, 2))
         step, other = one.step(action), many.step(action)
         np.testing.assert_array_equal(step.next_obs, other.next_obs)
         np.testing.assert_array_equal(one.observation, many.observation)
         saved = one.snapshot()
-        one.collect(pilot, noise)
+        one.collect(actor, noise)
         many.restore(saved)
         one.restore(saved)
         assert_same(
-            one.collect(pilot, noise[:9]).to_arrays(), many.collect(pilot, noise[:9]).to_arrays()
+            one.collect(actor, noise[:9]).to_arrays(), many.collect(actor, noise[:9]).to_arrays()
         )
         with pytest.raises(ValueError, match="expected \\(4, 2\\)"):
             many.step(np.zeros((4, 3)))
     finally:
         many.close()
-    with pytest.raises(ValueError, match="after close"):
+    with pytest.raises(RuntimeError, match="is closed"):
         many.reset(0)
 
 
@@ -121,15 +114,15 @@ def test_a_restored_future_is_the_same(env_id: str) -> None:
     """Across ends of episodes and new goals, into the same batch and into a fresh one."""
     env = native.make(env_id, 2)
     env.reset(1)
-    pilot, noise = pilot_of(env), noise_for(env, 40)
-    env.collect(pilot, noise)
+    actor, noise = actor_for(env), noise_for(env, 40)
+    env.collect(actor, noise)
     env._steps[:] = env.simulation.time_limit - 15  # pyright: ignore
     saved = {name: array.copy() for name, array in env.snapshot().items()}
-    future = env.collect(pilot, noise)
+    future = env.collect(actor, noise)
     assert (future.truncated | future.terminated).any()
     for other in (env, native.make(env_id, 2)):
         np.testing.assert_array_equal(other.restore(saved), saved["obs"])
-        assert_same(future.to_arrays(), other.collect(pilot, noise).to_arrays())
+        assert_same(future.to_arrays(), other.collect(actor, noise).to_arrays())
     with pytest.raises(ValueError, match="2 environments, this batch 3"):
         native.make(env_id, 3).restore(saved)
 
@@ -180,7 +173,7 @@ def test_bad_actions_and_seeds() -> None:
     with pytest.raises(ValueError, match=r"not finite \(first row 1\)"):
         env.step(np.array([[0, 0], [0, np.nan]]))
     with pytest.raises(ValueError, match="noise of shape"):
-        env.collect(pilot_of(env), np.zeros((3, 1, 2), np.float32))
+        env.collect(actor_for(env), np.zeros((3, 1, 2), np.float32))
     with pytest.raises(ValueError, match="workers=-1"):
         native.make("SafetyPointGoal1-v0", 2, workers=-1)
 
@@ -216,10 +209,10 @@ def test_an_interrupted_epoch_closes_the_batch_and_an_error_does_not() -> None:
     def stop(steps: int) -> None:
         raise KeyboardInterrupt
 
-    pilot = pilot_of(native.make("SafetyPointGoal1-v0", 1))
+    actor = actor_for(native.make("SafetyPointGoal1-v0", 1))
     with pytest.raises(KeyboardInterrupt):
-        env.collect(pilot, noise_for(env, 200), stop)
-    with pytest.raises(ValueError, match="after close"):
+        env.collect(actor, noise_for(env, 200), stop)
+    with pytest.raises(RuntimeError, match="is closed"):
         env.snapshot()
 
 
@@ -227,7 +220,7 @@ def test_a_lost_worker_is_reported() -> None:
     env = native.make("SafetyPointGoal1-v0", 2, workers=2)
     env.reset(0)
     env._processes[1].kill()  # pyright: ignore
-    with pytest.raises(RuntimeError, match="worker 1 of 2 of SafetyPointGoal1-v0 ended"):
+    with pytest.raises(RuntimeError, match="of environment 1 of SafetyPointGoal1-v0 ended"):
         env.step(np.zeros((2, 2)))
 
 
@@ -270,7 +263,8 @@ def running(pid: int) -> bool:
 
 def test_ids_and_policies_load_no_simulator() -> None:
     code = (
-        "import sys; from holdfast.envs.native import NATIVE_IDS, Pilot; "
+        "import sys; from holdfast.envs.native import NATIVE_IDS; "
+        "from holdfast.envs.acting import Actor; "
         "assert len(NATIVE_IDS) == 77; print([m for m in ('mujoco', 'jax') if m in sys.modules])"
     )
     source = str(Path(native.__file__).parents[3])

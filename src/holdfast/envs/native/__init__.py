@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The single-agent tasks of Safety-Gymnasium, rebuilt on current MuJoCo and batched.
 
-Names are imported when first used: whoever needs the list of ids, or the data of a policy, does
-not load a simulator.
+Names are imported when first used: whoever needs the list of ids does not load a simulator.
 """
 
 import importlib
@@ -16,16 +15,12 @@ from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
 if TYPE_CHECKING:
     from holdfast.envs.native.catalogue import make
     from holdfast.envs.native.description import Description, describe
-    from holdfast.envs.native.epoch import Epoch
-    from holdfast.envs.native.pilot import Pilot
     from holdfast.envs.native.single import SixTuple
 
 __all__ = [
     "NATIVE_IDS",
     "TIME_LIMITS",
     "Description",
-    "Epoch",
-    "Pilot",
     "SixTuple",
     "describe",
     "make",
@@ -56,8 +51,6 @@ def register_native() -> None:
 
 _HOMES = {
     "Description": "description",
-    "Epoch": "epoch",
-    "Pilot": "pilot",
     "SixTuple": "single",
     "describe": "description",
     "make": "catalogue",

@@ -10,7 +10,7 @@ from holdfast.envs.native.simulation import Simulation
 from holdfast.envs.native.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.velocity import VelocityBatch
 from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
-from holdfast.envs.native.workers import WorkerEnv
+from holdfast.envs.workers import WorkerEnv
 
 
 def check_id(env_id: str) -> None:
@@ -55,4 +55,10 @@ def make(
         raise ValueError(f"num_envs={num_envs} must be at least 1.")
     if workers == 0:
         return lockstep(env_id, num_envs, constraints)
-    return WorkerEnv(lockstep(env_id, 1, constraints), num_envs, workers)
+    return WorkerEnv(
+        env_id,
+        lockstep(env_id, 1, constraints),
+        num_envs,
+        workers,
+        lambda first, count: lockstep(env_id, count, constraints),
+    )

@@ -11,10 +11,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Snapshot, Step
+from holdfast.envs.acting import Actor, Float32, Rollout, collect
+from holdfast.envs.base import OnProgress, Snapshot, Step
 from holdfast.envs.native import constraints
-from holdfast.envs.native.epoch import Epoch, Watch, check_noise, fly
-from holdfast.envs.native.pilot import Float32, Pilot
 from holdfast.envs.native.simulation import Array, Simulation
 
 ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
@@ -96,10 +95,11 @@ class LockstepEnv:
             raise ValueError(f"{self.env_id} was used before its first reset; call reset(seed).")
         return self._obs.copy()
 
-    def collect(self, pilot: Pilot, noise: Float32, watch: Watch | None = None) -> Epoch:
+    def collect(
+        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+    ) -> Rollout:
         """Let the batch act by itself for noise.shape[0] steps; noise [T, N, A]."""
-        check_noise(self.env_id, noise, *self._shape)
-        return fly(self, self.observation, pilot, noise, watch)
+        return collect(self, self.observation, actor, noise, on_progress=on_progress)[0]
 
     def snapshot(self) -> Snapshot:
         """Everything the future depends on, as named arrays."""

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch shared among worker processes, whatever its environments are.
+
+Each worker owns consecutive environments. `collect` lets them act by themselves for a whole epoch,
+without a hand-over per step; `step` keeps all in lockstep, at the price of one. Results equal those
+of a single process bit for bit, whatever the number of workers, and snapshots are interchangeable.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.acting import Actor, Float32, Rollout, check_noise
+from holdfast.envs.base import Floats, NotReproducible, OnProgress, Snapshot, Step, VecEnv
+from holdfast.envs.messages import Arrays, Disconnected, Message, receive, send
+
+Process = subprocess.Popen[bytes]
+GRACE = 5.0
+"""Seconds a worker gets to close its environments and leave."""
+SINGLE = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+# A fresh interpreter inherits neither threads nor accelerator state (a fork would) and does not run
+# the user's main script again (multiprocessing's spawn would).
+BOOT = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv.pop()); "
+    "from holdfast.envs.worker import main; main()"
+)
+STEP_FIELDS = ("obs", "reward", "cost", "terminated", "truncated")
+
+OpenShare = Callable[[int, int], VecEnv]
+"""(first, count) -> a batch in this process of the environments first, ..., first + count - 1."""
+
+
+def start(open_share: Callable[[], VecEnv]) -> Process:
+    """One worker on one thread. Only this opening is pickled, and only towards the worker."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", BOOT, json.dumps([str(path) for path in sys.path])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        env=os.environ | SINGLE,
+        start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
+    )
+    opening = np.frombuffer(cloudpickle.dumps(open_share), np.uint8)
+    try:
+        send(cast(BinaryIO, process.stdin), {"do": "open"}, {"opening": opening})
+    except Disconnected:
+        pass  # it died at once; asking for its answer tells
+    return process
+
+
+def stop(processes: list[Process]) -> None:
+    """Close the pipes, which ends the workers; insist where one does not."""
+    for process in processes:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+    for process in processes:
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    processes.clear()
+
+
+def shares(num_envs: int, workers: int) -> list[slice]:
+    """Consecutive environments, as evenly as possible."""
+    bounds = np.linspace(0, num_envs, workers + 1).round().astype(int)
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+
+
+class WorkerEnv:
+    """N environments in several processes."""
+
+    can_snapshot = True
+
+    def __init__(
+        self, label: str, model: VecEnv, num_envs: int, workers: int, open_share: OpenShare
+    ) -> None:
+        """`model` is a batch of the same kind in this process: it knows the spaces."""
+        self.label, self.cost_names, self.num_envs = label, model.cost_names, num_envs
+        self.observation_space, self.action_space = model.observation_space, model.action_space
+        self.time_limit: int | None = getattr(model, "time_limit", None)
+        self.cost_bounds: tuple[float, ...] | None = getattr(model, "cost_bounds", None)
+        self._action_shape = (num_envs, *(self.action_space.shape or ()))
+        self._shares = shares(num_envs, min(workers, num_envs))
+        self._processes: list[Process] = []
+        # Also runs when the batch is forgotten or the interpreter ends: no process is left behind.
+        self._finalizer = weakref.finalize(self, stop, self._processes)
+        self._obs: Floats | None = None
+        try:
+            for share in self._shares:
+                count = share.stop - share.start
+                self._processes.append(start(_Opening(open_share, share.start, count)))
+            heard = self._hear_all(None)
+        except BaseException:
+            self.close()
+            raise
+        self._refuse_failures(heard)
+
+    def reset(self, seed: int) -> Floats:
+        """Start all episodes anew, environment i seeded with `seed + i`."""
+        if seed < 0:
+            raise ValueError(f"seed={seed} must not be negative; choose 0 or above.")
+        heads = [{"do": "reset", "seed": seed + share.start} for share in self._shares]
+        self._obs = _joined(self._ask(heads), "obs")
+        return self._obs.copy()
+
+    def step(self, action: NDArray[Any]) -> Step:
+        """Advance all by one step."""
+        self._check_started()
+        action = np.asarray(action)
+        if action.shape != self._action_shape:
+            raise ValueError(
+                f"{self.label} got actions of shape {action.shape}, expected "
+                f"{self._action_shape}: pass one action for each environment."
+            )
+        given: list[Arrays] = [{"action": action[share]} for share in self._shares]
+        answers = self._ask([{"do": "step"}] * len(given), given)
+        parts = {name: _joined(answers, name) for name in STEP_FIELDS}
+        next_obs = parts["obs"]
+        if any("next_obs" in answer for answer in answers):
+            next_obs = np.concatenate([answer.get("next_obs", answer["obs"]) for answer in answers])
+        self._obs = parts["obs"]
+        return Step(next_obs=next_obs, **parts)
+
+    def collect(
+        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+    ) -> Rollout:
+        """Let every worker act by itself for noise.shape[0] steps; noise [T, N, A]."""
+        self._check_started()
+        check_noise(noise, self.num_envs, actor)
+        policy = actor.to_arrays()
+        given: list[Arrays] = [policy | {"noise": noise[:, share]} for share in self._shares]
+        answers = self._ask([{"do": "collect"}] * len(given), given, on_progress)
+        self._obs = np.concatenate([answer.pop("last") for answer in answers])
+        return Rollout.join(answers)
+
+    @property
+    def observation(self) -> Floats:
+        """[N, O] what to act on next."""
+        self._check_started()
+        return cast(Floats, self._obs).copy()
+
+    def snapshot(self) -> Snapshot:
+        """Everything the future depends on, as named arrays with a row for each environment."""
+        self._check_started()
+        answers = self._ask([{"do": "snapshot"}] * len(self._shares))
+        return {name: _joined(answers, name) for name in answers[0]}
+
+    def restore(self, snapshot: Snapshot) -> Floats:
+        """Continue from a snapshot of any number of workers, bit for bit."""
+        wrong = [name for name, array in snapshot.items() if len(array) != self.num_envs]
+        if wrong or not snapshot:
+            raise ValueError(
+                f"the snapshot is not one of {self.num_envs} environments: make the batch with the "
+                "number that was saved."
+            )
+        given = [{name: array[share] for name, array in snapshot.items()} for share in self._shares]
+        self._obs = _joined(self._ask([{"do": "restore"}] * len(given), given), "obs")
+        return self._obs.copy()
+
+    def close(self) -> None:
+        """End the workers."""
+        self._finalizer()
+
+    def _check_started(self) -> None:
+        if self._obs is None:
+            raise ValueError(f"{self.label} was used before its first reset; call reset(seed).")
+
+    def _ask(
+        self,
+        heads: list[dict[str, Any]],
+        arrays: list[Arrays] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Arrays]:
+        """Tell all workers, then hear all answers, in the order of their environments."""
+        if not self._finalizer.alive:
+            raise RuntimeError(
+                f"{self.label} is closed (by close(), an interrupt or an earlier failure): make a "
+                "new batch."
+            )
+        try:
+            for index, head in enumerate(heads):
+                pipe = cast(BinaryIO, self._processes[index].stdin)
+                try:
+                    send(pipe, head, arrays[index] if arrays else None)
+                except Disconnected:
+                    raise self._loss(index) from None
+            heard = self._hear_all(on_progress)
+        except BaseException:
+            # Unread answers would be taken for those of the next step: nothing can be saved here.
+            self.close()
+            raise
+        self._refuse_failures(heard)
+        return [message.arrays for message in heard]
+
+    def _hear_all(self, on_progress: OnProgress | None) -> list[Message]:
+        """What all workers say; the progress of the first stands for all."""
+        scaled: OnProgress | None = None
+        if on_progress is not None:
+            first = self._shares[0].stop
+            scaled = lambda steps: on_progress(steps * self.num_envs // first)
+        return [self._hear(i, None if i else scaled) for i in range(len(self._shares))]
+
+    def _hear(self, index: int, on_progress: OnProgress | None) -> Message:
+        while True:
+            try:
+                message = receive(cast(BinaryIO, self._processes[index].stdout))
+            except Disconnected:
+                raise self._loss(index) from None
+            if "progress" not in message.head:
+                return message
+            if on_progress is not None:
+                on_progress(message.head["progress"])
+
+    def _refuse_failures(self, heard: list[Message]) -> None:
+        """Raise what a worker met: bad input as it is, an environment's error with its place."""
+        for index, message in enumerate(heard):
+            head = message.head
+            if "error" not in head:
+                continue
+            if head["kind"] == "NotReproducible":
+                raise NotReproducible(head["error"])
+            if head["kind"] == "ValueError" and not head["inside"]:
+                raise ValueError(head["error"])
+            self.close()
+            error = RuntimeError(f"{head['kind']}: {head['error']} [{self._name(index)}]")
+            error.add_note(head["traceback"])
+            raise error
+
+    def _loss(self, index: int) -> RuntimeError:
+        code = self._processes[index].wait(timeout=10)
+        return RuntimeError(
+            f"the {self._name(index)} of {self.label} ended unexpectedly with exit code {code}: "
+            "what it wrote to stderr says more; if it ran out of memory use fewer environments or "
+            "workers, and workers=1 keeps all in this process."
+        )
+
+    def _name(self, index: int) -> str:
+        first, last = self._shares[index].start, self._shares[index].stop - 1
+        which = f"environment {first}" if first == last else f"environments {first}-{last}"
+        return f"worker process of {which}"
+
+
+class _Opening:
+    """A share to be opened elsewhere."""
+
+    def __init__(self, open_share: OpenShare, first: int, count: int) -> None:
+        self.open_share, self.first, self.count = open_share, first, count
+
+    def __call__(self) -> VecEnv:
+        return self.open_share(self.first, self.count)
+
+
+def _joined(answers: list[Arrays], name: str) -> NDArray[Any]:
+    """Rows of all shares; recorded actions of different length are filled up in front."""
+    parts = [answer[name] for answer in answers]
+    kind = next((part.dtype for part in parts if part.size), parts[0].dtype)
+    parts = [part if part.size else part.astype(kind) for part in parts]
+    if parts[0].ndim > 1 and len({part.shape[1] for part in parts}) > 1:
+        most = max(part.shape[1] for part in parts)
+        rest = [(0, 0)] * (parts[0].ndim - 2)
+        parts = [np.pad(p, [(0, 0), (most - p.shape[1], 0), *rest]) for p in parts]
+    return np.concatenate(parts)
