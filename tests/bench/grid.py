@@ -82,7 +82,9 @@ def cell_processes(out: Path) -> list[int]:
                 command = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"holdfast.bench.cell" in command and any(str(out).encode() in c for c in command):
+            if b"holdfast.bench.train_cell" in command and any(
+                str(out).encode() in c for c in command
+            ):
                 found.append(int(entry.name))
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from grid import EPOCHS, cell_processes, finish, kill, launch, results, rows, wait_for, write_suite
 
-from holdfast.bench.cell import train_cell
+from holdfast.bench.train_cell import train_cell
 from holdfast.run import make_run, to_json
 from holdfast.runs.checkpoint import Busy, locked
 from holdfast.runs.find import load

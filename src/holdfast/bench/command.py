@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.bench.board import Board
+from holdfast.bench.engines import Local, Ray
 from holdfast.bench.estimate import forecast
-from holdfast.bench.local import run_local
+from holdfast.bench.scheduler import train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
 from holdfast.run import to_json
 from holdfast.runs.checkpoint import read_json, write_json
@@ -50,6 +51,9 @@ def bench(
         threads: Cores of each run.
         dry_run: Print the cells and the estimate, run nothing.
     """
+    for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
+        if value is not None and value < least:
+            raise ValueError(f"--{name} {value} must be at least {least}.")
     chosen = with_options(load_suite(suite), _steps(steps), _seeds(seeds))
     grid = cells(chosen, only)
     folder = Path("runs") / chosen.name if out is None else out
@@ -67,12 +71,10 @@ def bench(
     board = Board(grid, folder, console)
     try:
         if engine == "ray":
-            from holdfast.bench.cluster import run_ray
-
-            options = {"retries": retries, "threads": threads}
-            failed = run_ray(grid, folder, board, jobs=jobs, address=address, **options)
+            place = Ray(folder, jobs, threads, address)
         else:
-            failed = run_local(grid, folder, board, jobs=at_once, retries=retries, threads=threads)
+            place = Local(folder, at_once, threads)
+        failed = train_cells(grid, folder, place, board, retries)
     finally:
         board.close()
     conclude(console, grid, folder, failed)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One cell of a grid: train a run in its folder, from wherever it was left.
 
-`python -m holdfast.bench.cell FOLDER` is the process that a runner starts. It reads the run as one
-line of JSON and then watches its standard input: when the runner dies, even by SIGKILL, the pipe
-closes and the cell ends too, so that no orphan writes into a folder that a rerun has taken over.
-A lock on the folder makes sure that two runners never train one cell at the same time.
+`python -m holdfast.bench.train_cell FOLDER` is the process that a scheduler starts. It reads the
+run as one line of JSON and then watches its standard input: when the scheduler dies, even by
+SIGKILL, the pipe closes and the cell ends too, so that no orphan writes into a folder that a rerun
+has taken over. A lock makes sure that two schedulers never train one cell at the same time.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 BUSY, ORPHANED = 75, 76
-"""Exit codes: another process trains this cell; the runner is gone."""
+"""Exit codes: another process trains this cell; the scheduler is gone."""
 
 
 def train_cell(path: Path, config: Mapping[str, Any]) -> None:

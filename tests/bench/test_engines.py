@@ -10,7 +10,8 @@ import pytest
 from grid import finish, launch, results, rows, wait_for, write_suite
 
 from holdfast.bench.board import Board
-from holdfast.bench.cluster import connect, run_ray
+from holdfast.bench.engines import Ray, connect
+from holdfast.bench.scheduler import train_cells
 from holdfast.bench.suite import cells, load_suite
 
 CELLS = ("trpo_probe-Speed-v0_seed0", "trpo_probe-Speed-v0_seed1")
@@ -56,7 +57,7 @@ def test_a_lost_node_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         said: list[str] = []
         board = Board(grid, out)
         monkeypatch.setattr(board, "note", said.append)
-        assert run_ray(grid, out, board, retries=3) == {}
+        assert train_cells(grid, out, Ray(out), board, retries=3) == {}
         killer.join(60)
         assert lost.is_set() and any("trying again" in text for text in said), said
         assert results(out) == results(tmp_path / "calm")
