@@ -86,7 +86,7 @@ def test_missing_cells_keep_an_algorithm_out_of_the_aggregate(tmp_path: Path):
 
 def test_curves_end_at_the_tabled_value(summary: Summary):
     drawn = curves(summary.runs)
-    for cell, estimates in summary.cells.items():
+    for cell, estimates in summary.estimates.items():
         if cell != ("cpo", TASKS[1]):  # its unfinished run belongs to the curve only
             assert drawn[cell]["reward"].value[-1] == pytest.approx(estimates["reward"].value)
     half = drawn["cpo", TASKS[1]]["cost"]

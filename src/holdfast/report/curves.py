@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.core import stats
 from holdfast.core.stats import Array
-from holdfast.report.finals import Cell, cost_curve, regret_column
+from holdfast.report.finals import Pair, cost_curve, regret_column
 from holdfast.runs.log import RunLog
 
 POINTS = 126  # per curve: finer than a screen shows at card width
@@ -25,17 +25,17 @@ class Curve:
     high: Array
 
 
-def curves(runs: Sequence[RunLog]) -> dict[Cell, dict[str, Curve]]:
-    """Per cell the curves of return, cost and cumulative regret."""
-    cells: dict[Cell, list[RunLog]] = {}
+def curves(runs: Sequence[RunLog]) -> dict[Pair, dict[str, Curve]]:
+    """Per pair the curves of return, cost and cumulative regret."""
+    pairs: dict[Pair, list[RunLog]] = {}
     for run in runs:
         if run.steps > 0:
-            cells.setdefault((run.label, run.task), []).append(run)
+            pairs.setdefault((run.label, run.task), []).append(run)
     regret = regret_column(runs)
-    return {cell: _cell(members, regret) for cell, members in cells.items()}
+    return {pair: _curves(members, regret) for pair, members in pairs.items()}
 
 
-def _cell(runs: Sequence[RunLog], regret: str) -> dict[str, Curve]:
+def _curves(runs: Sequence[RunLog], regret: str) -> dict[str, Curve]:
     grid = _grid(runs)
     series = {
         "reward": [run.columns["ep_return"] for run in runs],

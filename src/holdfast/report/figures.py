@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.report.curves import CURVES, Curve
-from holdfast.report.finals import Cell
+from holdfast.report.finals import Pair
 from holdfast.report.payload import limits, short
 from holdfast.report.summary import METRICS, Summary
 
@@ -40,7 +40,7 @@ STYLE: dict[Any, Any] = {
 
 
 def write_figures(
-    out: Path, summary: Summary, drawn: Mapping[Cell, Mapping[str, Curve]]
+    out: Path, summary: Summary, drawn: Mapping[Pair, Mapping[str, Curve]]
 ) -> list[Path]:
     """Write every figure in every format under `out`; returns the files."""
     from matplotlib import rc_context
@@ -162,7 +162,7 @@ def profiles(summary: Summary) -> "Figure | None":
     return figure
 
 
-def learning(summary: Summary, drawn: Mapping[Cell, Mapping[str, Curve]]) -> "Figure":
+def learning(summary: Summary, drawn: Mapping[Pair, Mapping[str, Curve]]) -> "Figure":
     """Per task return, cost with its limit, and regret; IQM and the range over seeds."""
     figure, axes = _subplots(len(summary.tasks), 3, (9.0, 1.9 * len(summary.tasks)))
     tint = colours(summary)

@@ -15,13 +15,13 @@ from holdfast.core import stats
 from holdfast.core.stats import Array
 from holdfast.runs.log import RunLog
 
-Cell = tuple[str, str]
+Pair = tuple[str, str]
 """(label, task)"""
 
 
 @dataclass(frozen=True)
 class Final:
-    """Values of the complete runs of one cell at the task's horizon; all [runs]."""
+    """Values of the complete runs of one pair at the task's horizon; all [runs]."""
 
     limit: float
     seeds: tuple[int, ...]
@@ -73,10 +73,10 @@ def horizons(runs: Sequence[RunLog], steps: int | None = None) -> dict[str, int]
     return found
 
 
-def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Cell, Final]:
-    """Final values of every cell that has a complete run."""
-    rows: dict[Cell, list[tuple[int, float, float, float, float]]] = {}
-    limits: dict[Cell, float] = {}
+def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Pair, Final]:
+    """Final values of every pair that has a complete run."""
+    rows: dict[Pair, list[tuple[int, float, float, float, float]]] = {}
+    limits: dict[Pair, float] = {}
     regret = regret_column(runs)
     for run in sorted(runs, key=lambda run: run.seed):
         if 0 < horizon[run.task] <= run.steps:
@@ -91,15 +91,15 @@ def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Cell, Fin
             if np.isfinite(row).all():
                 rows.setdefault((run.label, run.task), []).append((run.seed, *row))
                 limits[run.label, run.task] = limit
-    result: dict[Cell, Final] = {}
-    for cell, values in rows.items():
+    result: dict[Pair, Final] = {}
+    for pair, values in rows.items():
         seeds, *columns = zip(*values, strict=True)
         arrays = [np.array(column) for column in columns]
-        result[cell] = Final(limits[cell], tuple(map(int, seeds)), *arrays)
+        result[pair] = Final(limits[pair], tuple(map(int, seeds)), *arrays)
     return result
 
 
-def units(values: Mapping[Cell, Final], task: str) -> Units:
+def units(values: Mapping[Pair, Final], task: str) -> Units:
     """Returns in units of PPO's mean and regrets in units of CPO's IQM, as in the paper.
 
     Where one is missing or zero, the largest value on the task among all algorithms serves.
@@ -124,21 +124,21 @@ def _baseline(sizes: Mapping[str, float], name: str) -> str:
     return max(sizes, key=lambda label: sizes[label], default="")
 
 
-def marks(values: Mapping[Cell, Final], tasks: Sequence[str]) -> tuple[set[Cell], set[Cell]]:
-    """(bold, boxed): the highest return and the lowest regret of each task, among safe cells only.
+def marks(values: Mapping[Pair, Final], tasks: Sequence[str]) -> tuple[set[Pair], set[Pair]]:
+    """(bold, boxed): the highest return and the lowest regret of each task, among safe pairs only.
 
     Safe: the IQM of the cost, as printed with one decimal, lies below the limit.
     """
-    bold: set[Cell] = set()
-    boxed: set[Cell] = set()
+    bold: set[Pair] = set()
+    boxed: set[Pair] = set()
     for task in tasks:
-        safe = {cell: final for cell, final in values.items() if cell[1] == task and _below(final)}
+        safe = {pair: final for pair, final in values.items() if pair[1] == task and _below(final)}
         if not safe:
             continue
         best = max(_printed(final.reward) for final in safe.values())
         least = min(_printed(final.regret) for final in safe.values())
-        bold |= {cell for cell, final in safe.items() if _printed(final.reward) == best}
-        boxed |= {cell for cell, final in safe.items() if _printed(final.regret) == least}
+        bold |= {pair for pair, final in safe.items() if _printed(final.reward) == best}
+        boxed |= {pair for pair, final in safe.items() if _printed(final.regret) == least}
     return bold, boxed
 
 

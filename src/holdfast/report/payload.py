@@ -19,7 +19,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
     """What the page's script reads; see page.js."""
     index = {label: i for i, label in enumerate(summary.labels)}
     where = {task: i for i, task in enumerate(summary.tasks)}
-    key = lambda cell: f"{index[cell[0]]},{where[cell[1]]}"
+    key = lambda pair: f"{index[pair[0]]},{where[pair[1]]}"
     return {
         "title": title,
         "watch": watch,
@@ -30,29 +30,29 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "labels": list(summary.labels),
         "tasks": [_task(summary, task) for task in summary.tasks],
         "finals": {
-            key(cell): {
+            key(pair): {
                 "seeds": final.seeds,
                 "reward": _round(final.reward),
                 "cost": _round(final.cost),
                 "excess": _round(final.excess),
                 "regret": _round(final.regret),
             }
-            for cell, final in summary.finals.items()
+            for pair, final in summary.finals.items()
         },
-        "cells": {
-            key(cell): {m: _triple(e) for m, e in estimates.items()}
-            for cell, estimates in summary.cells.items()
+        "estimates": {
+            key(pair): {m: _triple(e) for m, e in estimates.items()}
+            for pair, estimates in summary.estimates.items()
         },
-        "bold": [key(cell) for cell in summary.bold],
-        "boxed": [key(cell) for cell in summary.boxed],
+        "bold": [key(pair) for pair in summary.bold],
+        "boxed": [key(pair) for pair in summary.boxed],
         "aggregate": {
             str(index[label]): {m: _triple(e) for m, e in estimates.items()}
             for label, estimates in summary.aggregate.items()
         },
-        "curves": {key(cell): _curves(found) for cell, found in curves(summary.runs).items()},
+        "curves": {key(pair): _curves(found) for pair, found in curves(summary.runs).items()},
         "timing": {
-            key(cell): [_number(v) for v in (t.rollout, t.update, t.speed, t.hours)]
-            for cell, t in summary.timing.items()
+            key(pair): [_number(v) for v in (t.rollout, t.update, t.speed, t.hours)]
+            for pair, t in summary.timing.items()
         },
         "config": _configs(summary),
         "incomplete": summary.incomplete,

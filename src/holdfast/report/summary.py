@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.core import stats
 from holdfast.core.stats import Array, Estimate, Profile
-from holdfast.report.finals import Cell, Final, Units, finals, horizons, marks, units
+from holdfast.report.finals import Final, Pair, Units, finals, horizons, marks, units
 from holdfast.runs.log import RunLog
 
 METRICS = ("excess", "reward", "regret")
@@ -17,7 +17,7 @@ TABLE = ("reward", "cost", "regret")
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians over the runs of a cell: seconds per epoch, steps per second, hours per run."""
+    """Medians over the runs of a pair: seconds per epoch, steps per second, hours per run."""
 
     rollout: float
     update: float
@@ -31,20 +31,20 @@ class Summary:
     tasks: tuple[str, ...]
     runs: tuple[RunLog, ...]
     horizon: Mapping[str, int]
-    finals: Mapping[Cell, Final]
+    finals: Mapping[Pair, Final]
     units: Mapping[str, Units]
-    cells: Mapping[Cell, Mapping[str, Estimate]]
-    """Per cell the IQM over seeds of reward, cost, regret, with 95 % bootstrap intervals."""
+    estimates: Mapping[Pair, Mapping[str, Estimate]]
+    """Per pair the IQM over seeds of reward, cost, regret, with 95 % bootstrap intervals."""
     aggregate: Mapping[str, Mapping[str, Estimate]]
     """Per label with results on all tasks: IQM of normalised excess, reward, regret."""
     safe: tuple[str, ...]
     unsafe: tuple[str, ...]
     partial: tuple[str, ...]
     """Labels left out of the aggregates, since they lack results on some task."""
-    bold: frozenset[Cell]
-    boxed: frozenset[Cell]
+    bold: frozenset[Pair]
+    boxed: frozenset[Pair]
     profiles: Mapping[str, Mapping[str, Profile]]
-    timing: Mapping[Cell, Timing]
+    timing: Mapping[Pair, Timing]
     incomplete: tuple[str, ...]
     skipped: tuple[str, ...]
 
@@ -78,7 +78,7 @@ def summarise(
         horizon=horizon,
         finals=final,
         units=unit,
-        cells={cell: _estimates(values) for cell, values in final.items()},
+        estimates={pair: _estimates(values) for pair, values in final.items()},
         aggregate=aggregate,
         safe=tuple(safe),
         unsafe=tuple(unsafe),
@@ -93,14 +93,14 @@ def summarise(
 
 
 def normalised(
-    final: Mapping[Cell, Final], unit: Mapping[str, Units], label: str, tasks: Sequence[str]
+    final: Mapping[Pair, Final], unit: Mapping[str, Units], label: str, tasks: Sequence[str]
 ) -> dict[str, list[Array]]:
     """Per metric one array of normalised run scores for each task."""
-    cells = [(final[label, task], unit[task]) for task in tasks]
+    both = [(final[label, task], unit[task]) for task in tasks]
     return {
-        "excess": [values.excess for values, _ in cells],
-        "reward": [stats.normalise(values.reward, by.reward) for values, by in cells],
-        "regret": [stats.normalise(values.regret, by.regret) for values, by in cells],
+        "excess": [values.excess for values, _ in both],
+        "reward": [stats.normalise(values.reward, by.reward) for values, by in both],
+        "regret": [stats.normalise(values.regret, by.regret) for values, by in both],
     }
 
 
@@ -126,8 +126,8 @@ def _profiles(scores: Mapping[str, Mapping[str, list[Array]]], metric: str) -> d
     return {label: stats.performance_profile(each[metric], taus) for label, each in scores.items()}
 
 
-def _timings(runs: Sequence[RunLog]) -> dict[Cell, Timing]:
-    rows: dict[Cell, list[tuple[float, float, float, float]]] = {}
+def _timings(runs: Sequence[RunLog]) -> dict[Pair, Timing]:
+    rows: dict[Pair, list[tuple[float, float, float, float]]] = {}
     for run in runs:
         columns, nothing = run.columns, np.full(run.columns["env_steps"].size, np.nan)
         if not nothing.size:
@@ -141,7 +141,7 @@ def _timings(runs: Sequence[RunLog]) -> dict[Cell, Timing]:
         # Start-up (compilation) is part of the hours, not of the typical epoch.
         row = (_median(rollout), _median(update), _median(speed), float(np.nansum(total)) / 3600)
         rows.setdefault((run.label, run.task), []).append(row)
-    return {cell: Timing(*map(_median, map(np.array, zip(*r)))) for cell, r in rows.items()}  # noqa: B905
+    return {pair: Timing(*map(_median, map(np.array, zip(*r)))) for pair, r in rows.items()}  # noqa: B905
 
 
 def _median(values: Array) -> float:
@@ -150,7 +150,7 @@ def _median(values: Array) -> float:
 
 
 def _incomplete(
-    runs: Sequence[RunLog], horizon: Mapping[str, int], final: Mapping[Cell, Final]
+    runs: Sequence[RunLog], horizon: Mapping[str, int], final: Mapping[Pair, Final]
 ) -> tuple[str, ...]:
     """One sentence for each run that is missing, unfinished or not finite."""
     lines: list[str] = []

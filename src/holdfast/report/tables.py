@@ -7,12 +7,12 @@ from pathlib import Path
 
 from holdfast.core import stats
 from holdfast.core.stats import Estimate
-from holdfast.report.finals import Cell, regret_column
+from holdfast.report.finals import Pair, regret_column
 from holdfast.report.payload import differing, short
 from holdfast.report.summary import METRICS, TABLE, Summary, normalised
 
 ESTIMATE = ("iqm", "low", "high")
-CELL = ("algorithm", "task")
+PAIR = ("algorithm", "task")
 ESCAPES = {letter: "\\" + letter for letter in "_%&#${}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -26,11 +26,11 @@ def write_tables(out: Path, summary: Summary) -> list[Path]:
     gaps = [[line] for line in (*summary.incomplete, *summary.skipped)]
     speeds = ("rollout_s", "update_s", "steps_per_s", "hours")
     files: dict[str, tuple[Sequence[str], Rows]] = {
-        "final.csv": ((*CELL, "metric", *ESTIMATE, "runs", "bold", "boxed"), _final(summary)),
+        "final.csv": ((*PAIR, "metric", *ESTIMATE, "runs", "bold", "boxed"), _final(summary)),
         "aggregate.csv": (("algorithm", "group", "metric", *ESTIMATE), _aggregate(summary)),
         "improvement.csv": (("algorithm", "over", "metric", *ESTIMATE), _improvement(summary)),
-        "runs.csv": ((*CELL, "seed", "steps", "return", "cost", "regret"), _runs(summary)),
-        "timing.csv": ((*CELL, *speeds), _timing(summary)),
+        "runs.csv": ((*PAIR, "seed", "steps", "return", "cost", "regret"), _runs(summary)),
+        "timing.csv": ((*PAIR, *speeds), _timing(summary)),
         "settings.csv": (("setting", *summary.labels), _settings(summary)),
         "incomplete.csv": (("what",), gaps),
     }
@@ -52,7 +52,7 @@ def _numbers(estimate: Estimate) -> list[str]:
 
 
 def _final(summary: Summary) -> Rows:
-    for (label, task), estimates in sorted(summary.cells.items()):
+    for (label, task), estimates in sorted(summary.estimates.items()):
         for metric in TABLE:
             marked = [metric == "reward" and (label, task) in summary.bold]
             marked += [metric == "regret" and (label, task) in summary.boxed]
@@ -121,15 +121,15 @@ def latex_final(summary: Summary) -> str:
     return "\n".join([*lines[:-1], r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _cell(summary: Summary, cell: Cell, metric: str) -> str:
-    if cell not in summary.cells:
+def _cell(summary: Summary, pair: Pair, metric: str) -> str:
+    if pair not in summary.estimates:
         return "--"
-    e = summary.cells[cell][metric]
+    e = summary.estimates[pair][metric]
     value = round(e.value, 1)
     text = f"{value:.1f}"
-    if metric == "reward" and cell in summary.bold:
+    if metric == "reward" and pair in summary.bold:
         text = rf"\mathbf{{{text}}}"
-    if metric == "regret" and cell in summary.boxed:
+    if metric == "regret" and pair in summary.boxed:
         text = rf"\boxed{{{text}}}"
     return rf"${text}^{{+{max(0.0, e.high - value):.1f}}}_{{-{max(0.0, value - e.low):.1f}}}$"
 

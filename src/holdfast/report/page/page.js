@@ -146,7 +146,7 @@ function finalTable() {
     return button;
   }));
   const cell = (l, t) => {
-    const found = data.cells[`${l},${t}`], key = `${l},${t}`, stack = make("div");
+    const found = data.estimates[`${l},${t}`], key = `${l},${t}`, stack = make("div");
     if (!found) return "–";
     for (const m of metrics) {
       const [v, low, high] = found[m], value = make("span", {textContent: one(v)});
@@ -157,7 +157,7 @@ function finalTable() {
     }
     return stack;
   };
-  const columns = chosenTasks().map(t => ({title: tasks[t].short, value: l => data.cells[`${l},${t}`]?.[metrics[0]][0] ?? null, cell: l => cell(l, t)}));
+  const columns = chosenTasks().map(t => ({title: tasks[t].short, value: l => data.estimates[`${l},${t}`]?.[metrics[0]][0] ?? null, cell: l => cell(l, t)}));
   sortable(at("final"), "final", [named, ...columns], chosenLabels().filter(l => chosenTasks().some(t => final(l, t))));
   at("table-note").textContent = (state.metric === "all" ? "Return, cost and cost regret, one below the other: " : "") +
     "IQM over seeds with the 95 % bootstrap interval. Bold: highest return; boxed: lowest regret, both only among methods whose cost, as printed, is below the limit; coloured costs are not. " +
