@@ -133,7 +133,7 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         ),
     ),
     (
-        "the ideal trust region holds safe policies only",
+        "the ideal trust region lies in the safe set",
         "claims.ideal_update",
         "the surrogate's region",
         lambda cmdp, policy, radius, geometry: (

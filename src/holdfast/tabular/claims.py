@@ -156,7 +156,7 @@ EVERYWHERE: dict[str, tuple[Check, float]] = {
     "the flow never leaves the interior of the safe set": (invariance, 0.0),
     "V_r converges to the constrained optimum": (convergence, 1e-3),
     "C-TRPO tends to CPO as β → 0": (cpo_limit, 1e-3),
-    "the ideal trust region holds safe policies only": (ideal_region, 0.0),
+    "the ideal trust region lies in the safe set": (ideal_region, 0.0),
     "reward and violation bounds of the update": (performance_bounds, 0.0),
 }
 """Claims for the toy and for random CMDPs, with the deviation that rounding allows."""
