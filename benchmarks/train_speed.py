@@ -56,18 +56,18 @@ def half_seconds(run, state) -> list[float]:
 
 
 def measure(env_id: str, epochs: int, workers: int, seconds: float) -> None:
-    run = make_run("c-trpo", env=env_id, steps=epochs * EPOCH, normalise="epoch", workers=workers)
+    run = make_run("c-trpo", env=env_id, steps=epochs * EPOCH, workers=workers)
     env = make_env(env_id, run.num_envs, workers=workers)
     env.reset(0)
-    pilot = drifter(env)
-    env_rate(env, pilot, 0.2, 20)
-    alone = env_rate(env, pilot, seconds, 200)
+    actor = drifter(env)
+    env_rate(env, actor, 0.2, 20)
+    alone = env_rate(env, actor, seconds, 200)
     engine = engine_rate(env_id, run.num_envs, workers, seconds)
     rows, state = [], None
     for epoch in train(run, env):
         rows.append(epoch.metrics)
         state = epoch.state
-    again = env_rate(env, pilot, seconds, 200)
+    again = env_rate(env, actor, seconds, 200)
     env.close()
     median = lambda name: float(np.median([row[name] for row in rows[1:]]))
     rate, only = median("steps_per_second"), statistics.mean([alone, again])

@@ -23,7 +23,7 @@ C_TRPO = {
     "cost_estimate": ("window", "epoch", "window"),  # D4
     "algorithm.critic.critic_l2_biases": (True, True, True),  # D6
     "algorithm.critic.critic_stale_norm": (True, False, False),  # D7
-    "normalise": ("running", "epoch", "running"),  # D8
+    "normalise": ("running", "epoch", "epoch"),  # D8
     "clip_actions": ("never", "always", "auto"),  # D9
     "algorithm.region.kl_order": ("old-new", "old-new", "old-new"),  # D10
     "algorithm.cost_scale": ("discount", "episode", "discount"),  # D11

@@ -25,7 +25,15 @@ from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.progress import ProgressFile, read_rows
 from holdfast.runs.training import train_in_folder
-from holdfast.train import CLOCK_COLUMNS, Spaces, TrainingError, first_state, train
+from holdfast.train import (
+    CLOCK_COLUMNS,
+    Spaces,
+    TrainingError,
+    describe_acting,
+    first_state,
+    open_env,
+    train,
+)
 
 SMALL = dict(
     num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
@@ -138,7 +146,7 @@ def progress(tmp_path):
 
 def test_results_do_not_depend_on_the_number_of_workers():
     ends = []
-    for workers in (0, 1, 2):
+    for workers in (1, 2, 3):
         run = small("SafetyHopperVelocity-v1", epochs=2, normalise="epoch")
         env = make_env(run.env, run.num_envs, workers=workers)
         try:
@@ -465,3 +473,47 @@ def test_evaluation_is_seeded_and_counts_every_environment_equally():
     np.testing.assert_array_equal(first.costs, second.costs)
     assert not np.array_equal(first.costs, agent.evaluate(episodes=30, seed=6).costs)
     assert len(first.returns) == 30
+
+
+# All cores by default
+
+
+@pytest.mark.parametrize(
+    ("cores", "settings", "workers"),
+    [
+        ("3", {}, 3),
+        ("1", {}, 1),
+        ("3", {"workers": 1}, 1),
+        ("3", {"workers": 2}, 2),
+        ("9", {"num_envs": 4, "epoch_steps": 4000}, 4),
+        ("3", {"preset": "published"}, 1),  # moving statistics need a hand-over at every step
+        ("3", {"env": "probe/Speed-v0"}, 1),  # too cheap to split
+    ],
+)
+def test_runs_use_all_cores_where_that_pays(monkeypatch, cores, settings, workers):
+    monkeypatch.setenv("HOLDFAST_CORES", cores)
+    chosen = {"env": "SafetyHopperVelocity-v1", "preset": None} | settings
+    run = make_run("c-trpo", **chosen)
+    env = open_env(run, run.env)
+    try:
+        assert getattr(env, "workers", 1) == workers
+        where = f"{workers} worker processes" if workers > 1 else "this process"
+        assert where in describe_acting(run, env)
+    finally:
+        env.close()
+    judged = open_env(run, run.env, lockstep=True)  # an evaluation steps
+    try:
+        assert getattr(judged, "workers", 1) == settings.get("workers", 1)
+    finally:
+        judged.close()
+
+
+def test_the_first_line_says_how_a_run_acts(capsys):
+    Agent("c-trpo", num_envs=4, epoch_steps=200, hidden=(8,), cg_steps=3, critic_passes=1).learn(
+        "probe/Speed-v0", 200, cost_limit=6.0
+    )
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == (
+        "c-trpo on probe/Speed-v0: 4 environments in this process, observation statistics frozen "
+        "for each epoch"
+    )

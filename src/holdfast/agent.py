@@ -66,7 +66,7 @@ class Agent:
             spaces = Spaces.of(run, batch)
             self._adopt(run, spaces)
             begin = self.state.epoch * self.run.epoch_steps if self.state else 0
-            bar = training_bar(self.run, spaces.limits, begin) if progress else None
+            bar = training_bar(self.run, batch, spaces.limits, begin) if progress else None
             shown = [bar] if bar else []
             if out is not None:
                 folder = create(Path(out), self.run, batch)
@@ -156,7 +156,7 @@ class Agent:
         and then, how many have ended, and what they say.
         """
         spaces = self._trained()[1]
-        batch = open_env(self.run, env or self.run.env, cost)
+        batch = open_env(self.run, env or self.run.env, cost, lockstep=True)
         try:
             return evaluate(
                 self.actor(),

@@ -15,14 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.verdict import Verdict
+from holdfast.envs.base import VecEnv
 from holdfast.run import Run
 from holdfast.runs.progress import Row
+from holdfast.train import describe_acting
 
 
-def training_bar(run: Run, limits: Mapping[str, float], done: int = 0) -> Bar:
-    """The bar of a run that has made `done` steps already."""
+def training_bar(run: Run, env: VecEnv, limits: Mapping[str, float], done: int = 0) -> Bar:
+    """The bar of a run that has made `done` steps already; first a line on how it runs."""
     title = f"{run.name} on {run.env or 'your environment'}"
-    return Bar(run.epochs * run.epoch_steps, limits, title, done)
+    console = Console(file=sys.stderr)
+    console.print(f"{title}: {describe_acting(run, env)}", highlight=False, soft_wrap=True)
+    return Bar(run.epochs * run.epoch_steps, limits, title, done, console=console)
 
 
 class Bar:

@@ -122,7 +122,7 @@ def follow(
         extra.append(WandB(wandb, folder.path, to_json(run)))
     bar = None
     if not quiet:
-        bar = training_bar(run, folder.spaces.limits, done)
+        bar = training_bar(run, env, folder.spaces.limits, done)
         extra.append(bar)
     try:
         with resumable(folder.path):
@@ -275,7 +275,7 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
         shutil.rmtree(out)
     env = open_env(run, run.env)
     folder = create(out, run, env)
-    bar = training_bar(run, folder.spaces.limits)
+    bar = training_bar(run, env, folder.spaces.limits)
     started = time.monotonic()
     try:
         with resumable(out):

@@ -23,7 +23,7 @@ def thread_limits(threads: int) -> dict[str, str]:
     depend on how many cores the machine has.
     """
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
-    limits = {name: str(threads) for name in names}
+    limits = {name: str(threads) for name in names} | {"HOLDFAST_CORES": str(threads)}
     eigen = "" if threads > 1 else "--xla_cpu_multi_thread_eigen=false"
     flags = f"{os.environ.get('XLA_FLAGS', '')} {eigen}".strip()
     return limits | {
@@ -34,6 +34,15 @@ def thread_limits(threads: int) -> dict[str, str]:
         ),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
     }
+
+
+def cores() -> int:
+    """Cores that this process may keep busy."""
+    given = os.environ.get("HOLDFAST_CORES", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class Terminated(KeyboardInterrupt):

@@ -59,7 +59,7 @@ class Run:
     """The first update believes J_c = 0, as in the published code (D3)."""
     standardise_cost: bool = False
     """Divide cost advantages by their deviation (D5); barrier methods need them in cost units."""
-    normalise: Literal["running", "epoch", "none"] = "running"
+    normalise: Literal["running", "epoch", "none"] = "epoch"
     """Observation statistics: moving at every step (published), frozen for an epoch, none (D8)."""
     raw_final_obs: bool = False
     """Bootstrap time limits from observations that are not normalised, as published (D2)."""
@@ -72,7 +72,7 @@ class Run:
     vectorise: Literal["sync", "process"] = "sync"
     """How foreign environments run: in this process or in worker processes."""
     workers: int = 0
-    """Worker processes; 0: in this process for native tasks, one a core for foreign ones."""
+    """Processes that act; 0: one a core where that pays, 1: all in this process. Same bits."""
     save_every: int = 1
     """Epochs between two checkpoints."""
     keep: int = 2

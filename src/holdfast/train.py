@@ -188,8 +188,8 @@ class Spaces:
         return cls(env.observation_space, env.action_space, limits)
 
 
-def open_env(run: Run, env: Any, cost: Any = None) -> VecEnv:
-    """The batch of environments that a run asks for."""
+def open_env(run: Run, env: Any, cost: Any = None, lockstep: bool = False) -> VecEnv:
+    """The batch of environments that a run asks for; `lockstep`: to be stepped, not to train."""
     return make_env(
         env,
         run.num_envs,
@@ -197,8 +197,22 @@ def open_env(run: Run, env: Any, cost: Any = None) -> VecEnv:
         cost=cost,
         vectorise=run.vectorise,
         workers=run.workers,
+        lockstep=lockstep or steps_in_lockstep(run),
         clip_actions=run.clip_actions != "never",
     )
+
+
+def steps_in_lockstep(run: Run) -> bool:
+    """Whether the loop steps the batch: the published ways of seeing an observation need it."""
+    return run.normalise == "running" or run.raw_final_obs
+
+
+def describe_acting(run: Run, env: VecEnv) -> str:
+    """How a run collects its experience, in a line."""
+    workers = getattr(env, "workers", 1)
+    where = f"{workers} worker processes" if workers > 1 else "this process"
+    seen = {"running": "moving with every step", "epoch": "frozen for each epoch", "none": "unused"}
+    return f"{run.num_envs} environments in {where}, observation statistics {seen[run.normalise]}"
 
 
 def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
@@ -353,9 +367,8 @@ def _collect(
     actor = actor_of(run, state)
     rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
     noise = actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs))
-    moving = run.normalise == "running"
     try:
-        if isinstance(env, Collecting) and not moving and not run.raw_final_obs:
+        if isinstance(env, Collecting) and not steps_in_lockstep(run):
             rollout = env.collect(actor, noise, on_progress)
             obs = env.observation
         else:
@@ -364,7 +377,7 @@ def _collect(
                 state.obs,
                 actor,
                 noise,
-                moving=moving,
+                moving=run.normalise == "running",
                 raw_final_obs=run.raw_final_obs,
                 on_progress=on_progress,
             )

@@ -13,6 +13,7 @@ from holdfast.envs.gymnasium import Vectorise, gym_batch
 from holdfast.envs.opening import EnvSource, resolve
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv
+from holdfast.process import cores
 
 
 def make_env(
@@ -23,11 +24,14 @@ def make_env(
     cost: CostFunction | None = None,
     vectorise: Vectorise = "sync",
     workers: int = 0,
+    lockstep: bool = True,
     clip_actions: bool = True,
 ) -> VecEnv:
     """Native task id, probe id, VecEnv (passed through), or anything Gymnasium.
 
-    `clip_actions` concerns the last: whether actions are clipped to the bounds of the Box.
+    `workers` processes share the batch; 0: as many as there are cores for a native task that acts
+    by itself for whole epochs (`lockstep=False`), since a hand-over at every step rarely pays.
+    `clip_actions` concerns Gymnasium: whether actions are clipped to the bounds of the Box.
     """
     if isinstance(env, VecEnv):
         _refuse_for_vec_env(env, num_envs, constraints, cost)
@@ -37,7 +41,9 @@ def make_env(
         return ProbeEnv(PROBES[env], num_envs, constraints)
     if isinstance(env, str) and (native := _native()) is not None and env in native.NATIVE_IDS:
         _refuse_cost(env, cost)
-        made: Any = native.make(env, num_envs, constraints=constraints, workers=workers)
+        count = workers or (1 if lockstep else cores())
+        count = 0 if count == 1 or num_envs == 1 else count
+        made: Any = native.make(env, num_envs, constraints=constraints, workers=count)
         return made
     source = resolve(env, known_ids)
     return gym_batch(

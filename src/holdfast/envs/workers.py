@@ -93,6 +93,7 @@ class WorkerEnv:
         self.cost_bounds: tuple[float, ...] | None = getattr(model, "cost_bounds", None)
         self._action_shape = (num_envs, *(self.action_space.shape or ()))
         self._shares = shares(num_envs, min(workers, num_envs))
+        self.workers = len(self._shares)
         self._processes: list[Process] = []
         # Also runs when the batch is forgotten or the interpreter ends: no process is left behind.
         self._finalizer = weakref.finalize(self, stop, self._processes)
