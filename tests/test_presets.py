@@ -130,5 +130,5 @@ def test_unknown_names_suggest():
         make_run("c-trpo", "paper")
     with pytest.raises(ValueError, match=r"unknown key 'sead'"):
         from_json(to_json(make_run("trpo")) | {"sead": 1})
-    with pytest.raises(ValueError, match=r"not of the expected type"):
+    with pytest.raises(ValueError, match=r"seed='zero' must be a whole number"):
         from_json(to_json(make_run("trpo")) | {"seed": "zero"})

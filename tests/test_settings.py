@@ -102,12 +102,12 @@ def test_conversions(value: Any, kind: Any, expected: Any):
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(value: Any, kind: Any):
-    with pytest.raises(ValueError, match=r"expected type|must be one of|unknown key"):
+    with pytest.raises(ValueError, match=r"must be|unknown key"):
         converted(value, kind, "x")
 
 
 def test_sentences_say_where_and_what():
-    with pytest.raises(ValueError, match=r"cart\.wheel\.size='big' is not of the expected type fl"):
+    with pytest.raises(ValueError, match=r"cart\.wheel\.size='big' must be a number"):
         built(Cart, {"wheel": {"size": "big"}}, "cart")
     with pytest.raises(ValueError, match=r"unknown key 'siz' in cart\.wheel; did you mean 'size'"):
         built(Cart, {"wheel": {"siz": 1}}, "cart")

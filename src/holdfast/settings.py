@@ -94,13 +94,11 @@ def converted(value: object, kind: object, where: str) -> object:
     """Plain data as a value of an annotated type: a list as a tuple, 1 as 1.0, 1e6 as 1000000."""
     if kind is object or kind is Any:
         return value
-    options = choices(kind)
+    options, origin, args = choices(kind), typing.get_origin(kind), typing.get_args(kind)
     if options is not None:
         if value in options:
             return value
-        raise ValueError(f"{where}={value!r} must be one of {', '.join(map(str, options))}.")
-    origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if isinstance(kind, type) and origin is None:
+    elif isinstance(kind, type) and origin is None:
         found = _plain(value, kind, where)
         if found is not None or kind is type(None) is type(value):
             return found
@@ -115,8 +113,28 @@ def converted(value: object, kind: object, where: str) -> object:
     elif origin is dict and isinstance(value, Mapping):
         pairs = cast(Mapping[object, object], value).items()
         return {str(k): converted(v, args[1], f"{where}.{k}") for k, v in pairs}
-    spelt = kind.__name__ if isinstance(kind, type) and origin is None else str(kind)
-    raise ValueError(f"{where}={value!r} is not of the expected type {spelt}.")
+    raise ValueError(f"{where}={value!r} must be {spelt(kind)}.")
+
+
+WORDS: dict[object, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "true or false",
+    type(None): "none",
+}
+
+
+def spelt(kind: object) -> str:
+    """A type in words."""
+    options, args = choices(kind), typing.get_args(kind)
+    if options is not None:
+        return f"one of {', '.join(map(str, options))}"
+    if typing.get_origin(kind) is tuple:
+        return f"a list, each {spelt(args[0])}"
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return " or ".join(map(spelt, args))
+    return WORDS.get(kind, "a table")
 
 
 def _plain(value: object, kind: type, where: str) -> object:

@@ -17,15 +17,14 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from holdfast.register import PRESETS
+from holdfast.register import PresetName
 from holdfast.run import Run, make_run
-from holdfast.settings import nearest
+from holdfast.settings import built, converted, nearest
 
-KEYS = ("description", "steps", "seeds", "tasks", "algorithms", "preset", "settings")
-ENTRY_KEYS = ("name", "settings", "sweep", "preset", "tasks")
 FIXED = ("env", "seed", "steps", "preset", "name", "algorithm")
+"""Settings of a run that a suite gives in another way."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +32,36 @@ class Entry:
     """One line of `algorithms`: a name, its settings, and values to sweep over."""
 
     name: str
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
-    preset: str | None = None
+    settings: dict[str, object] = field(default_factory=dict[str, object])
+    sweep: dict[str, tuple[object, ...]] = field(default_factory=dict[str, tuple[object, ...]])
+    preset: PresetName | None = None
     tasks: tuple[str, ...] | None = None
     """Only on these tasks; None: on all of the suite."""
+
+    def __post_init__(self) -> None:
+        _check_free(self.settings, "settings")
+        _check_free(self.sweep, "sweep")
+        for name, values in self.sweep.items():
+            _check_distinct(values, f"sweep.{name}")
 
 
 @dataclass(frozen=True)
 class Suite:
     name: str
     steps: int
-    seeds: tuple[int, ...]
     tasks: tuple[str, ...]
     algorithms: tuple[Entry, ...]
-    preset: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    preset: PresetName | None = None
+    settings: dict[str, object] = field(default_factory=dict[str, object])
     description: str = ""
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps={self.steps} must be a whole number of at least 1.")
+        _check_distinct(self.tasks, "tasks")
+        _check_distinct(self.algorithms, "algorithms")
+        _check_free(self.settings, "settings")
 
 
 @dataclass(frozen=True)
@@ -94,22 +106,19 @@ def load_suite(name: str | Path) -> Suite:
         raise ValueError(f"suite '{name}' is not valid TOML ({error}); mend that line.") from None
 
 
-def parse_suite(name: str, data: Mapping[str, Any]) -> Suite:
+def parse_suite(name: str, data: Mapping[str, object]) -> Suite:
     """Plain data, every key and type checked."""
-    _known(data, KEYS, f"suite '{name}'")
     for key in ("steps", "tasks", "algorithms"):
         if key not in data:
             raise ValueError(f"suite '{name}' lacks '{key}'; it needs steps, tasks, algorithms.")
-    return Suite(
-        name=name,
-        steps=_whole(data["steps"], "steps"),
-        seeds=parse_seeds(data.get("seeds", 5)),
-        tasks=_texts(data["tasks"], "tasks"),
-        algorithms=tuple(_entry(entry) for entry in _list(data["algorithms"], "algorithms")),
-        preset=_preset(data.get("preset")),
-        settings=_settings(data.get("settings", {}), "settings"),
-        description=str(data.get("description", "")),
+    lines = cast(
+        tuple[object, ...], converted(data["algorithms"], tuple[object, ...], "algorithms")
     )
+    made = {"name": name, "algorithms": tuple(map(_entry, lines))}
+    if "seeds" in data:
+        made["seeds"] = parse_seeds(data["seeds"])
+    rest = {key: value for key, value in data.items() if key not in made}
+    return built(Suite, rest, f"suite '{name}'", **made)
 
 
 def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
@@ -126,9 +135,10 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
                 continue
             for swept in _variants(entry.sweep):
                 own = {**suite.settings, **entry.settings, **swept}
-                preset = cast(Any, entry.preset or suite.preset)
                 fixed = {"env": task, "seed": seed, "steps": suite.steps}
-                run = _checked_run(suite.name, entry.name, preset, {**fixed, **own})
+                run = _checked_run(
+                    suite.name, entry.name, entry.preset or suite.preset, {**fixed, **own}
+                )
                 label = [
                     run.name,
                     *(f"{k}={_word(v)}" for k, v in {**entry.settings, **swept}.items()),
@@ -149,7 +159,9 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
     return tuple(kept)
 
 
-def _checked_run(suite: str, name: str, preset: Any, settings: dict[str, Any]) -> Run:
+def _checked_run(
+    suite: str, name: str, preset: PresetName | None, settings: dict[str, object]
+) -> Run:
     try:
         return make_run(name, preset, **settings)
     except ValueError as error:
@@ -159,41 +171,32 @@ def _checked_run(suite: str, name: str, preset: Any, settings: dict[str, Any]) -
 def with_options(suite: Suite, steps: int | None, seeds: Sequence[int] | None) -> Suite:
     """The suite, shorter or longer."""
     if steps is not None:
-        suite = replace(suite, steps=_whole(steps, "steps"))
-    return replace(suite, seeds=parse_seeds(list(seeds))) if seeds else suite
+        suite = replace(suite, steps=steps)
+    return replace(suite, seeds=parse_seeds(seeds)) if seeds else suite
 
 
-def parse_seeds(value: Any) -> tuple[int, ...]:
+def parse_seeds(value: object) -> tuple[int, ...]:
     """A number of seeds (0, 1, ...) or the seeds themselves."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return tuple(range(value))
-    if isinstance(value, list):
-        seeds = tuple(_whole(seed, "seeds", least=0) for seed in cast(list[Any], value))
-        if seeds and len(set(seeds)) == len(seeds):
-            return seeds
-    raise ValueError(f"seeds={value!r} must be a positive number or a list of distinct seeds.")
+    try:
+        given = converted(value, int | tuple[int, ...], "seeds")
+    except ValueError:
+        given = ()
+    seeds = tuple(range(given)) if isinstance(given, int) else cast(tuple[int, ...], given)
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds={value!r} must be a positive number or a list of distinct seeds.")
+    return seeds
 
 
-def _entry(data: Any) -> Entry:
+def _entry(data: object) -> Entry:
     if isinstance(data, str):
         return Entry(data)
     if not isinstance(data, dict) or "name" not in data:
         raise ValueError(f"algorithm {data!r} must be a name or a table with a name.")
-    table = cast(dict[str, Any], data)
-    _known(table, ENTRY_KEYS, f"algorithm '{table['name']}'")
-    tasks = table.get("tasks")
-    return Entry(
-        name=str(table["name"]),
-        settings=_settings(table.get("settings", {}), "settings"),
-        sweep={
-            k: _list(v, f"sweep.{k}") for k, v in _settings(table.get("sweep", {}), "sweep").items()
-        },
-        preset=_preset(table.get("preset")),
-        tasks=None if tasks is None else _texts(tasks, "tasks"),
-    )
+    table = cast(dict[str, object], data)
+    return built(Entry, table, f"algorithm '{table['name']}'")
 
 
-def _variants(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def _variants(sweep: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
     return [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]
 
 
@@ -209,51 +212,18 @@ def _matches(run: Run, wanted: tuple[str, str]) -> bool:
     return (not name or run.name.lower() == name) and task in run.env.lower()
 
 
-def _known(data: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
-    for key in data:
-        if key not in keys:
-            raise ValueError(f"{where} has an unknown key '{key}'{nearest(key, sorted(keys))}")
-
-
-def _settings(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where}={value!r} must be a table of settings.")
-    table = cast(dict[str, Any], value)
-    for key in table:
+def _check_free(settings: Iterable[str], where: str) -> None:
+    for key in settings:
         if key in FIXED:
             raise ValueError(f"'{key}' does not belong under {where}; it has a place of its own.")
-    return {
-        k: tuple(v) if isinstance(v, list) and where == "settings" else v for k, v in table.items()
-    }
 
 
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"{where}={value!r} must be a list with at least one entry.")
-    return cast(list[Any], value)
+def _check_distinct(values: Sequence[object], where: str) -> None:
+    if not values or any(value in values[:place] for place, value in enumerate(values)):
+        raise ValueError(f"{where} must be a list of at least one, all of them distinct.")
 
 
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    found = _list(value, where)
-    if not all(isinstance(text, str) for text in found) or len(set(found)) < len(found):
-        raise ValueError(f"{where}={value!r} must be distinct names.")
-    return tuple(found)
-
-
-def _whole(value: Any, where: str, least: int = 1) -> int:
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
-    if not whole or value < least:
-        raise ValueError(f"{where}={value!r} must be a whole number of at least {least}.")
-    return int(value)
-
-
-def _preset(value: Any) -> str | None:
-    if value is not None and value not in PRESETS:
-        raise ValueError(f"unknown preset {value!r}{nearest(str(value), sorted(PRESETS))}")
-    return value
-
-
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     return re.sub(
         r"[^A-Za-z0-9.+-]+", "-", f"{value:g}" if isinstance(value, float) else str(value)
     )
