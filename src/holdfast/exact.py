@@ -18,8 +18,8 @@ from holdfast.algorithms import Algorithm
 from holdfast.core.types import Learner
 from holdfast.tabular.batch import batch_of, probabilities, tabular_policy
 from holdfast.tabular.cmdp import FiniteCMDP, check_policy
-from holdfast.tabular.flow import Path
-from holdfast.tabular.occupancy import Evaluation, evaluate
+from holdfast.tabular.flow import Trajectory
+from holdfast.tabular.occupancy import ExactValues, evaluate
 
 __all__ = ["exact_run", "without_damping"]
 
@@ -34,20 +34,20 @@ def without_damping(algorithm: Any, radius: float | None = None) -> Any:
 
 def exact_run(
     algorithm: Algorithm, cmdp: FiniteCMDP, policy: ArrayLike, updates: int, seed: int = 0
-) -> Path:
+) -> Trajectory:
     """Apply `updates` exact updates from a positive policy [S, A]; limits are the CMDP's."""
     start = check_policy(cmdp, policy)
     # optax counts its steps in float32, which strict promotion refuses to mix with float64.
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         learner = _learner(algorithm, cmdp, start, seed)
         step = jax.jit(algorithm.update)
-        points: list[Evaluation] = [evaluate(cmdp, start)]
+        points: list[ExactValues] = [evaluate(cmdp, start)]
         for k in range(updates):
             batch = replace(batch_of(cmdp, points[-1]), progress=jnp.asarray(k / updates))
             learner, _ = step(learner, batch, jax.random.key(seed + k))
             law: Any = learner.policy
             points.append(evaluate(cmdp, probabilities(law, cmdp.num_states)))
-    return Path(
+    return Trajectory(
         time=np.arange(len(points), dtype=np.float64),
         policy=np.stack([point.policy for point in points]),
         reward_return=np.array([point.reward_return for point in points]),

@@ -199,4 +199,5 @@ def from_json(data: Mapping[str, object]) -> Run:
     name = find(str(data.get("name", "")))
     kind = cast(type[Settings], type(ALGORITHMS[name].make()))
     algorithm = converted(data.get("algorithm", {}), kind, "algorithm")
-    return built(Run, data, "run", algorithm=algorithm)
+    rest = {key: value for key, value in data.items() if key != "algorithm"}
+    return built(Run, rest, "run", algorithm=algorithm)

@@ -81,12 +81,12 @@ def changed(value: S, changes: Mapping[str, object]) -> S:
 
 def built(kind: type[S], data: Mapping[str, object], where: str, **made: object) -> S:
     """A value from plain data, every key and type checked; `made` holds fields that are ready."""
-    known = [field.name for field in dataclasses.fields(kind)]
+    known = {field.name for field in dataclasses.fields(kind)}
     for key in data:
-        if key not in known:
-            raise ValueError(f"unknown key '{key}' in {where}{nearest(key, sorted(known))}")
+        if key not in known or key in made:
+            raise ValueError(f"unknown key '{key}' in {where}{nearest(key, sorted(known - {key}))}")
     hints = _hints(kind)
-    given = {k: converted(v, hints[k], f"{where}.{k}") for k, v in data.items() if k not in made}
+    given = {k: converted(v, hints[k], f"{where}.{k}") for k, v in data.items()}
     return kind(**given, **made)
 
 

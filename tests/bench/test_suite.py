@@ -49,6 +49,7 @@ def test_cells_can_be_chosen():
     ("change", "message"),
     [
         ({"sedes": 3}, "unknown key 'sedes' in suite 'mine'; did you mean 'seeds'"),
+        ({"name": "other"}, "unknown key 'name'"),
         ({"seeds": 0}, "seeds=0 must be"),
         ({"seeds": [1, 1]}, "distinct seeds"),
         ({"steps": 1.5}, "whole number"),

@@ -15,11 +15,11 @@ import pytest
 
 from holdfast.tabular import claims
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.flow import Geometry, Path, direction, flow
+from holdfast.tabular.flow import Geometry, Trajectory, direction, flow
 from holdfast.tabular.instances import uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
-from holdfast.tabular.occupancy import Evaluation, advantage, evaluate, occupancy
+from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, occupancy
 from holdfast.tabular.parametrisation import log_linear_scores, policy_velocity
 from holdfast.tabular.projection import bregman_projection
 from holdfast.tabular.trust import update
@@ -27,16 +27,16 @@ from holdfast.tabular.trust import update
 NPG = Geometry(0.0)
 
 
-def pushed_out(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+def pushed_out(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Floats:
     """The barrier's correction with the wrong sign."""
     return 2.0 * direction(cmdp, found, NPG) - direction(cmdp, found, geometry)
 
 
-def unguarded(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+def unguarded(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Floats:
     return direction(cmdp, found, NPG)
 
 
-def wandering(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+def wandering(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Floats:
     """A direction that has nothing to do with the metric: reward and cost together."""
     return found.adv_r + found.adv_c.sum(axis=0)
 
@@ -150,7 +150,7 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         "the limit meets as few limits as an optimum must",
         "claims.mirror_path",
         "the linear programme's corner",
-        lambda cmdp, policy, times, geometry: Path.of(
+        lambda cmdp, policy, times, geometry: Trajectory.of(
             np.ones(1), [evaluate(cmdp, optimum(cmdp).policy)], ""
         ),
     ),

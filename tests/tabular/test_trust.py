@@ -14,7 +14,7 @@ from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, uniform_policy
-from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl, policy_advantage
+from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, policy_advantage
 from holdfast.tabular.square import Square
 from holdfast.tabular.trust import Method, bregman_divergence, divergence, update
 
@@ -175,7 +175,7 @@ def test_ideal_update_is_the_best_of_its_region(
         ideal_update(toy(), two_action_policy(0.1, 0.9), RADIUS)
 
 
-def rival_cpo(cmdp: FiniteCMDP, old: Evaluation, radius: float) -> Any:
+def rival_cpo(cmdp: FiniteCMDP, old: ExactValues, radius: float) -> Any:
     """CPO's programme by a general solver in the probabilities themselves."""
     shape, visits = old.policy.shape, old.occupancy.sum(axis=1)[:, None]
     gain, spent = (visits * old.adv_r).reshape(-1), (visits * old.adv_c).reshape(len(old.slack), -1)

@@ -111,13 +111,12 @@ def parse_suite(name: str, data: Mapping[str, object]) -> Suite:
     for key in ("steps", "tasks", "algorithms"):
         if key not in data:
             raise ValueError(f"suite '{name}' lacks '{key}'; it needs steps, tasks, algorithms.")
-    lines = cast(
-        tuple[object, ...], converted(data["algorithms"], tuple[object, ...], "algorithms")
-    )
-    made = {"name": name, "algorithms": tuple(map(_entry, lines))}
+    lines = converted(data["algorithms"], tuple[object, ...], "algorithms")
+    entries = tuple(map(_entry, cast(tuple[object, ...], lines)))
+    made: dict[str, object] = {"name": name, "algorithms": entries}
     if "seeds" in data:
         made["seeds"] = parse_seeds(data["seeds"])
-    rest = {key: value for key, value in data.items() if key not in made}
+    rest = {key: value for key, value in data.items() if key not in ("seeds", "algorithms")}
     return built(Suite, rest, f"suite '{name}'", **made)
 
 

@@ -8,25 +8,25 @@ else here does.
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy, two_action_policy
 from holdfast.tabular.files import read_cmdp, write_cmdp
-from holdfast.tabular.flow import Geometry, Path, ascend, flow
+from holdfast.tabular.flow import Geometry, Trajectory, ascend, flow
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import gridworld, random_cmdp, sparse_cmdp, uniform_policy
 from holdfast.tabular.lp import InfeasibleLimits, Optimum, interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
-from holdfast.tabular.occupancy import Evaluation, evaluate, occupancy
+from holdfast.tabular.occupancy import ExactValues, evaluate, occupancy
 from holdfast.tabular.projection import bregman_projection
 from holdfast.tabular.toy_text import CMDPEnv, from_gymnasium
-from holdfast.tabular.trust import Update, update
+from holdfast.tabular.trust import UpdateResult, update
 
 __all__ = [
     "CMDPEnv",
-    "Evaluation",
+    "ExactValues",
     "FiniteCMDP",
     "Geometry",
     "InfeasibleLimits",
     "Optimum",
-    "Path",
-    "Update",
+    "Trajectory",
+    "UpdateResult",
     "ascend",
     "bregman_projection",
     "evaluate",

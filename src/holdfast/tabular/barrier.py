@@ -23,7 +23,7 @@ lambertw: Any = _lambertw  # its stubs know scalars only
 
 
 @dataclass(frozen=True)
-class Barrier:
+class Potential:
     """A generator φ and the maps derived from it."""
 
     value: Map
@@ -54,7 +54,7 @@ def _entropy_reach(slack: Floats, budget: Floats) -> Floats:
     return slack * (1.0 - np.exp(1.0 + lambertw(inner, -1).real))
 
 
-ENTROPY = Barrier(
+ENTROPY = Potential(
     value=lambda x: x * np.log(x),
     slope=lambda x: np.log(x) + 1.0,
     curvature=lambda x: 1.0 / x,
@@ -66,7 +66,7 @@ ENTROPY = Barrier(
     conjugate=lambda y0, kappa: y0 * np.expm1(-kappa),
     reach=_entropy_reach,
 )
-LOG = Barrier(
+LOG = Potential(
     value=lambda x: -np.log(x),
     slope=lambda x: -1.0 / x,
     curvature=lambda x: 1.0 / x**2,
@@ -81,20 +81,20 @@ LOG = Barrier(
 BARRIERS = {"entropy": ENTROPY, "log": LOG}
 
 
-def barrier_named(name: str) -> Barrier:
+def barrier_named(name: str) -> Potential:
     """Look a generator up; a ValueError lists what there is."""
     if name not in BARRIERS:
         raise ValueError(f"unknown barrier {name!r}; use one of {', '.join(BARRIERS)}.")
     return BARRIERS[name]
 
 
-def psi(barrier: Barrier, slack: ArrayLike, spent: ArrayLike) -> Floats:
+def psi(barrier: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
     """Ψ(x) = D_φ(slack − x ‖ slack): the price of spending x; +inf beyond the slack."""
     room = np.asarray(slack, float)
     return _within(barrier.unit, room, np.asarray(spent, float), barrier.at_limit(room))
 
 
-def psi_reversed(barrier: Barrier, slack: ArrayLike, spent: ArrayLike) -> Floats:
+def psi_reversed(barrier: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
     """D_φ(slack ‖ slack − x), the order of the ideal update; +inf from the slack on."""
     used = np.asarray(spent, float)
     return _within(barrier.unit_reversed, np.asarray(slack, float), used, np.array(np.inf))

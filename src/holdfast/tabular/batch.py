@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from holdfast.core.policies import Categorical
 from holdfast.core.types import Batch, sampled_batch
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.occupancy import Evaluation, evaluate, softmax
+from holdfast.tabular.occupancy import ExactValues, evaluate, softmax
 
 
 def exact_batch(cmdp: FiniteCMDP, policy: ArrayLike, dtype: Any = None) -> Batch:
@@ -23,7 +23,7 @@ def exact_batch(cmdp: FiniteCMDP, policy: ArrayLike, dtype: Any = None) -> Batch
     return batch_of(cmdp, evaluate(cmdp, policy), dtype)
 
 
-def batch_of(cmdp: FiniteCMDP, found: Evaluation, dtype: Any = None) -> Batch:
+def batch_of(cmdp: FiniteCMDP, found: ExactValues, dtype: Any = None) -> Batch:
     """The enumerated batch of a policy that is evaluated already."""
     states, actions = cmdp.reward.shape
     dtype = dtype or jnp.zeros(()).dtype

@@ -21,7 +21,7 @@ from scipy.integrate import solve_ivp
 
 from holdfast.tabular.barrier import barrier_named
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
-from holdfast.tabular.occupancy import Evaluation, advantage, evaluate, softmax
+from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, softmax
 
 KEEP = 0.1
 """Share of each slack that one `safe` step must leave."""
@@ -59,7 +59,7 @@ class Geometry:
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class Trajectory:
     """A trajectory of policies, start included: T points."""
 
     time: Floats
@@ -74,9 +74,9 @@ class Path:
     """Why it ended, in words."""
 
     @staticmethod
-    def of(time: Floats, points: list[Evaluation], stopped: str) -> "Path":
+    def of(time: Floats, points: list[ExactValues], stopped: str) -> "Trajectory":
         """The path through evaluated policies."""
-        return Path(
+        return Trajectory(
             time=time,
             policy=np.stack([point.policy for point in points]),
             reward_return=np.array([point.reward_return for point in points]),
@@ -85,7 +85,7 @@ class Path:
         )
 
 
-def direction(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+def direction(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Floats:
     """x = G_C⁺ ∇V_r [S, A], the least-norm natural gradient at an evaluated policy."""
     beta = geometry.weights(cmdp)
     on = beta > 0.0
@@ -104,7 +104,7 @@ def direction(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats
     return x - np.einsum("k,ksa->sa", price, _centred(found, normals))
 
 
-def penalised_direction(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry) -> Floats:
+def penalised_direction(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Floats:
     """G_K⁺ ∇(V_r − Σ β_i φ(b_i − V_{c_i})) [S, A]: the barrier in the objective."""
     beta = geometry.weights(cmdp)
     on = beta > 0.0
@@ -112,7 +112,7 @@ def penalised_direction(cmdp: FiniteCMDP, found: Evaluation, geometry: Geometry)
     return _centred(found, found.adv_r - np.einsum("k,ksa->sa", price, found.adv_c[on]))
 
 
-def _centred(found: Evaluation, adv: Floats) -> Floats:
+def _centred(found: ExactValues, adv: Floats) -> Floats:
     """The least-norm representative of a natural gradient: mean zero in each visited state."""
     visited = (found.occupancy.sum(axis=1) > 0.0)[:, None]
     return np.where(visited, adv - adv.mean(axis=-1, keepdims=True), 0.0)
@@ -125,7 +125,7 @@ def ascend(
     rule: Literal["normalised", "safe"] = "safe",
     dt: float = 0.01,
     steps: int = 10_000,
-) -> Path:
+) -> Trajectory:
     """Follow the natural gradient in discrete steps from a positive policy."""
     theta = _logits(cmdp, policy)
     guarded = geometry.weights(cmdp) > 0.0
@@ -150,12 +150,12 @@ def ascend(
         if np.any(found.slack[guarded] <= 0.0):
             stopped = f"crossed a limit in step {len(points) - 1}"
             break
-    return Path.of(np.arange(len(points), dtype=np.float64), points, stopped)
+    return Trajectory.of(np.arange(len(points), dtype=np.float64), points, stopped)
 
 
 def _safe_step(
-    cmdp: FiniteCMDP, theta: Floats, found: Evaluation, step: Floats, guarded: Any
-) -> tuple[Floats, Evaluation | None]:
+    cmdp: FiniteCMDP, theta: Floats, found: ExactValues, step: Floats, guarded: Any
+) -> tuple[Floats, ExactValues | None]:
     """The longest of step, step/2, step/4, ... that keeps a tenth of every guarded slack."""
     floor = KEEP * found.slack[guarded]
     for _ in range(60):
@@ -173,7 +173,7 @@ def flow(
     geometry: Geometry = Geometry(),
     tolerance: float = 1e-10,
     penalised: bool = False,
-) -> Path:
+) -> Trajectory:
     """Integrate θ' = G_C⁺ ∇V_r and report the policies at `times` (increasing, from 0).
 
     `penalised` puts the barrier into the objective instead of the metric, as penalty methods do.
@@ -203,7 +203,7 @@ def flow(
             atol=tolerance,
         )
     points = [evaluate(cmdp, softmax(flat.reshape(theta.shape))) for flat in solution.y.T]
-    return Path.of(np.asarray(solution.t), points, str(solution.message))
+    return Trajectory.of(np.asarray(solution.t), points, str(solution.message))
 
 
 def _logits(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
@@ -216,7 +216,7 @@ def _logits(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
     return np.log(pi)
 
 
-def _start(cmdp: FiniteCMDP, policy: Floats, guarded: Any) -> Evaluation:
+def _start(cmdp: FiniteCMDP, policy: Floats, guarded: Any) -> ExactValues:
     found = evaluate(cmdp, policy)
     if np.any(found.slack[guarded] <= 0.0):
         raise ValueError(

@@ -17,7 +17,7 @@ from scipy.optimize import brentq, minimize
 from holdfast.tabular.barrier import barrier_named, psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
-from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl, softmax
+from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, softmax
 from holdfast.tabular.trust import bregman_divergence, update
 
 _solve: Any = minimize
@@ -55,7 +55,7 @@ def ideal_update(
 
 
 def _where_lines_start(
-    cmdp: FiniteCMDP, old: Evaluation, geometry: Geometry, radius: float
+    cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float
 ) -> Floats:
     """Slacks [K] at which D_φ alone exceeds the radius; from there it goes on as a straight line.
 
@@ -73,7 +73,7 @@ def _where_lines_start(
 
 def _room(
     cmdp: FiniteCMDP,
-    old: Evaluation,
+    old: ExactValues,
     geometry: Geometry,
     radius: float,
     least: Floats,
@@ -95,7 +95,7 @@ def _room(
 
 
 def _pulled_in(
-    cmdp: FiniteCMDP, old: Evaluation, geometry: Geometry, radius: float, theta: Floats
+    cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float, theta: Floats
 ) -> Floats:
     """The last policy on the way from π_k, in logits, that the true divergence allows."""
     start = np.log(old.policy)

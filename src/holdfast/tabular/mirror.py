@@ -22,9 +22,9 @@ from scipy.special import logsumexp
 
 from holdfast.tabular.barrier import barrier_named
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.flow import Geometry, Path
+from holdfast.tabular.flow import Geometry, Trajectory
 from holdfast.tabular.newton import Point, minimise
-from holdfast.tabular.occupancy import Evaluation, evaluate, state_value
+from holdfast.tabular.occupancy import ExactValues, evaluate, state_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,13 @@ class Term:
 
 def mirror_path(
     cmdp: FiniteCMDP, policy: ArrayLike, times: ArrayLike, geometry: Geometry = Geometry()
-) -> Path:
+) -> Trajectory:
     """The flow's policies at `times`, each from its own convex programme."""
     start = evaluate(cmdp, policy)
     terms = barrier_terms(cmdp, start, geometry, range(cmdp.num_constraints))
     prior = np.log(start.policy)
     dual, reached, found = np.zeros(len(terms)), 0.0, start
-    points: list[Evaluation] = []
+    points: list[ExactValues] = []
     for t in np.asarray(times, dtype=np.float64):
         for stop in _stops(reached, float(t)):
             # Far out the prices ν > 0 grow in proportion to t: the last ones predict the next.
@@ -57,7 +57,7 @@ def mirror_path(
             reached = stop
         points.append(found)
     when = np.asarray(times, dtype=np.float64)
-    return Path.of(when, points, "solved at every requested time")
+    return Trajectory.of(when, points, "solved at every requested time")
 
 
 def _stops(reached: float, goal: float) -> list[float]:
@@ -91,7 +91,7 @@ def soft_response(
 
 
 def barrier_terms(
-    cmdp: FiniteCMDP, start: Evaluation, geometry: Geometry, which: Iterable[int]
+    cmdp: FiniteCMDP, start: ExactValues, geometry: Geometry, which: Iterable[int]
 ) -> list[Term]:
     beta, barrier = geometry.weights(cmdp), barrier_named(geometry.barrier)
     terms: list[Term] = []
@@ -118,14 +118,14 @@ def barrier_terms(
 
 def solve_dual(
     cmdp: FiniteCMDP, signal: Floats, prior: Floats, terms: list[Term], start: Floats
-) -> tuple[Floats, Evaluation]:
+) -> tuple[Floats, ExactValues]:
     """Minimise the convex dual by Newton's method; (ν, the primal policy evaluated)."""
     which = [term.index for term in terms]
     limit = cmdp.cost_limit[which]
     warm = np.zeros(cmdp.num_states)  # successive ν are close, and so are their values
     at_start = evaluate(cmdp, np.exp(prior) / np.exp(prior).sum(axis=1, keepdims=True))
 
-    def dual(nu: Floats) -> Point[Evaluation]:
+    def dual(nu: Floats) -> Point[ExactValues]:
         nonlocal warm
         each = lambda name: np.array([getattr(t, name)(n) for t, n in zip(terms, nu, strict=True)])
         with np.errstate(all="ignore"):

@@ -18,7 +18,7 @@ from holdfast.tabular.resolvent import Resolvent
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class ExactValues:
     """Everything exact about one policy."""
 
     policy: Floats
@@ -41,7 +41,7 @@ class Evaluation:
     """b − V_c [K]; positive inside the safe set."""
 
 
-def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> Evaluation:
+def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> ExactValues:
     """Evaluate a policy exactly: one factorisation, 2 + K solves."""
     pi = check_policy(cmdp, policy)
     resolvent = Resolvent.of(cmdp, pi)
@@ -51,7 +51,7 @@ def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> Evaluation:
     value = resolvent.forward(np.einsum("ksa,sa->sk", signals, pi)).T
     adv = _advantage(cmdp, signals, value)
     cost_return = np.einsum("ksa,sa->k", cmdp.cost, d)
-    return Evaluation(
+    return ExactValues(
         policy=pi,
         occupancy=d,
         value_r=value[0],
@@ -104,7 +104,7 @@ def advantage(cmdp: FiniteCMDP, policy: ArrayLike, signal: Floats) -> Floats:
     return _advantage(cmdp, flat, value).reshape(signal.shape)
 
 
-def policy_advantage(old: Evaluation, adv: Floats, policy: Floats) -> Floats:
+def policy_advantage(old: ExactValues, adv: Floats, policy: Floats) -> Floats:
     """𝔸_f(π) = Σ_s d_k(s) Σ_a π(a|s) A_f(s,a), the surrogate, for advantages [..., S, A]."""
     return np.einsum("s,...sa,sa->...", old.occupancy.sum(axis=1), adv, policy)
 

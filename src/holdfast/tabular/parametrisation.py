@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.tabular.barrier import barrier_named
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
-from holdfast.tabular.occupancy import Evaluation
+from holdfast.tabular.occupancy import ExactValues
 
 
 def escort_scores(policy: Floats, power: float = 2.0) -> Floats:
@@ -27,7 +27,7 @@ def log_linear_scores(policy: Floats, features: Floats) -> Floats:
 
 
 def policy_velocity(
-    cmdp: FiniteCMDP, found: Evaluation, scores: Floats, geometry: Geometry = Geometry()
+    cmdp: FiniteCMDP, found: ExactValues, scores: Floats, geometry: Geometry = Geometry()
 ) -> Floats:
     """∂_t log π [S, A] along θ' = G_C⁺ ∇V_r, from the dense Gramian of these parameters."""
     flat = scores.reshape(-1, scores.shape[-1])

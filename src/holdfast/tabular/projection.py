@@ -18,7 +18,7 @@ from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import Optimum, active, optimum
 from holdfast.tabular.mirror import Term, barrier_terms, solve_dual
-from holdfast.tabular.occupancy import Evaluation, evaluate
+from holdfast.tabular.occupancy import ExactValues, evaluate
 
 PRICED = 1e-9
 """Multiplier above which a limit is certainly tight on the whole optimal face."""
@@ -26,7 +26,7 @@ PRICED = 1e-9
 
 def bregman_projection(
     cmdp: FiniteCMDP, policy: ArrayLike, geometry: Geometry = Geometry()
-) -> Evaluation:
+) -> ExactValues:
     """The optimum that the C-NPG flow from π_0 converges to, evaluated."""
     start = evaluate(cmdp, policy)
     best = optimum(cmdp)

@@ -12,7 +12,7 @@ import numpy as np
 from holdfast.tabular.barrier import barrier_named, psi, psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
-from holdfast.tabular.occupancy import Evaluation
+from holdfast.tabular.occupancy import ExactValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Square:
         """V_f [n, n]."""
         return np.einsum("xysa,sa->xy", self.occupancy(), signal)
 
-    def surrogate(self, old: Evaluation, adv: Floats) -> Floats:
+    def surrogate(self, old: ExactValues, adv: Floats) -> Floats:
         """𝔸_f(π) [n, n] seen from the policy `old`."""
         weight = old.occupancy.sum(axis=1)[:, None] * adv
         return (
@@ -65,7 +65,7 @@ class Square:
             + self.y * (weight[1, 0] - weight[1, 1])
         )
 
-    def kl(self, old: Evaluation, new_first: bool = True) -> Floats:
+    def kl(self, old: ExactValues, new_first: bool = True) -> Floats:
         """E_{d_k} KL(π ‖ π_k) [n, n], or KL(π_k ‖ π) if `new_first` is off."""
         visits = old.occupancy.sum(axis=1)
         pairs = zip((self.x, self.y), old.policy[:, 0], visits, strict=True)
@@ -74,7 +74,7 @@ class Square:
         ]
         return terms[0] + terms[1]
 
-    def divergence(self, old: Evaluation, geometry: Geometry, new_first: bool = True) -> Floats:
+    def divergence(self, old: ExactValues, geometry: Geometry, new_first: bool = True) -> Floats:
         """D̄_C [n, n]; +inf outside the linearised safe set."""
         total = self.kl(old, new_first)
         beta = geometry.weights(self.cmdp)
@@ -84,7 +84,7 @@ class Square:
             total = total + beta[i] * psi(barrier, old.slack[i], spent)
         return total
 
-    def bregman(self, old: Evaluation, geometry: Geometry) -> Floats:
+    def bregman(self, old: ExactValues, geometry: Geometry) -> Floats:
         """D_C(d_k ‖ d_π) [n, n], exact; +inf outside the safe set."""
         total = self.kl(old, new_first=False)
         beta = geometry.weights(self.cmdp)

@@ -26,7 +26,7 @@ from holdfast.tabular.barrier import barrier_named, psi
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.newton import Point, minimise
-from holdfast.tabular.occupancy import Evaluation, evaluate, mean_kl, policy_advantage, softmax
+from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, policy_advantage, softmax
 
 Method = Literal["trpo", "cpo", "ctrpo"]
 _root: Any = brentq
@@ -37,7 +37,7 @@ MAX_WEIGHT = 1e4
 
 
 @dataclass(frozen=True, eq=False)
-class Update:
+class UpdateResult:
     """One exact update."""
 
     policy: Floats
@@ -55,7 +55,7 @@ class Update:
 
 
 def divergence(
-    cmdp: FiniteCMDP, old: Evaluation, policy: Floats, geometry: Geometry
+    cmdp: FiniteCMDP, old: ExactValues, policy: Floats, geometry: Geometry
 ) -> tuple[float, float]:
     """(D̄_KL, D̄_C): E_{d_k} KL(π‖π_k), and with Σ β_i Ψ_i(𝔸_{c_i}(π)) added."""
     kl = mean_kl(policy, old.policy, old.occupancy.sum(axis=1))
@@ -66,7 +66,7 @@ def divergence(
 
 
 def bregman_divergence(
-    cmdp: FiniteCMDP, first: Evaluation, second: Evaluation, geometry: Geometry
+    cmdp: FiniteCMDP, first: ExactValues, second: ExactValues, geometry: Geometry
 ) -> float:
     """D_C(d1 ‖ d2) = Σ_s d1(s) KL(π1‖π2) + Σ_i β_i D_φ(slack1 ‖ slack2), exact, not surrogate."""
     on = geometry.weights(cmdp) > 0.0
@@ -82,7 +82,7 @@ def update(
     radius: float,
     method: Method = "ctrpo",
     geometry: Geometry = Geometry(),
-) -> Update:
+) -> UpdateResult:
     """The exact update of `method` from π_k [S, A]; limits count for `cpo` and `ctrpo`."""
     if not radius > 0.0:
         raise ValueError(f"radius={radius} must be positive; 0.01 is the usual choice.")
@@ -101,7 +101,7 @@ def update(
     return inner.report(old.policy if still else _widest(inner, radius), recovering)
 
 
-def _blame(cmdp: FiniteCMDP, old: Evaluation) -> Floats:
+def _blame(cmdp: FiniteCMDP, old: ExactValues) -> Floats:
     """[K] weights of the costs in a recovery: relative excess, for costs in units of the limit."""
     weight = np.zeros(len(old.slack))
     for i in np.flatnonzero(old.slack <= 0.0):
@@ -114,7 +114,7 @@ def _blame(cmdp: FiniteCMDP, old: Evaluation) -> Floats:
 class _Inner:
     """max_π μ 𝔸(π) − D(π), for the constraints that are kept."""
 
-    old: Evaluation
+    old: ExactValues
     objective: Floats
     kept: np.ndarray
     beta: Floats
@@ -187,8 +187,8 @@ class _Inner:
         price = psi(barrier_named(self.geometry.barrier), slack, spent)
         return kl + float(np.sum(self.beta * price))
 
-    def report(self, policy: Floats, recovering: bool) -> Update:
-        return Update(
+    def report(self, policy: Floats, recovering: bool) -> UpdateResult:
+        return UpdateResult(
             policy=policy,
             gain=float(policy_advantage(self.old, self.old.adv_r, policy)),
             spent=policy_advantage(self.old, self.old.adv_c, policy),

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.figures.drawing import BLUE, GREEN, INK, ORANGE, Drawing, canvas
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
-from holdfast.tabular.flow import Geometry, Path
+from holdfast.tabular.flow import Geometry, Trajectory
 from holdfast.tabular.lp import interior_policy
 from holdfast.tabular.occupancy import evaluate
 from holdfast.tabular.trust import Method, update
@@ -27,13 +27,13 @@ RUNS: tuple[tuple[str, Method, Geometry, str], ...] = (
 )
 
 
-def run(cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry) -> Path:
+def run(cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry) -> Trajectory:
     """STEPS exact updates from one start."""
     points = [evaluate(cmdp, start)]
     for _ in range(STEPS):
         policy = update(cmdp, points[-1].policy, RADIUS, method, geometry).policy
         points.append(evaluate(cmdp, policy))
-    return Path.of(np.arange(STEPS + 1.0), points, "took all steps")
+    return Trajectory.of(np.arange(STEPS + 1.0), points, "took all steps")
 
 
 def draw(own: FiniteCMDP | None = None) -> Drawing:

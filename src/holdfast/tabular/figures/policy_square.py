@@ -9,7 +9,7 @@ from matplotlib.patheffects import Normal, Stroke
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.figures.drawing import INK, RED, Drawing, canvas
-from holdfast.tabular.flow import Geometry, Path, ascend
+from holdfast.tabular.flow import Geometry, Trajectory, ascend
 from holdfast.tabular.lp import interior_policy, optimum, safest
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate, softmax
@@ -33,7 +33,7 @@ def starts(cmdp: FiniteCMDP, count: int = 10, seed: int = 0) -> list[Floats]:
     return list(islice(chain(inside, repeat(interior_policy(cmdp))), count))
 
 
-def trajectory(cmdp: FiniteCMDP, start: Floats, beta: float, parity: bool) -> Path:
+def trajectory(cmdp: FiniteCMDP, start: Floats, beta: float, parity: bool) -> Trajectory:
     """The exact flow, or with `parity` the published recipe: finite steps, log-d Gramian (D32)."""
     if not parity:
         return mirror_path(cmdp, start, TIMES, Geometry(beta))
@@ -97,7 +97,7 @@ def draw(own: FiniteCMDP | None = None, parity: bool = False) -> Drawing:
     return Drawing(figure, names, rows)
 
 
-def _table(beta: float, number: int, path: Path) -> list[tuple[Any, ...]]:
+def _table(beta: float, number: int, path: Trajectory) -> list[tuple[Any, ...]]:
     """At most about 200 rows of a trajectory."""
     columns = (path.time, *path.policy[:, :, 0].T, path.reward_return, path.cost_return[:, 0])
     every = slice(None, None, max(1, len(path.time) // 200))

@@ -11,7 +11,7 @@ from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, canvas
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import interior_policy
-from holdfast.tabular.occupancy import Evaluation, evaluate
+from holdfast.tabular.occupancy import ExactValues, evaluate
 from holdfast.tabular.square import Square
 
 BETAS = (1e-3, 1e-1, 1.0, 2.0)
@@ -83,7 +83,7 @@ def _region(
 
 
 def _frame(
-    axes: Any, square: Square, old: Evaluation, centre: Floats, kl: Floats, radius: float
+    axes: Any, square: Square, old: ExactValues, centre: Floats, kl: Floats, radius: float
 ) -> None:
     """Zoom to the KL ball; the true and the linearised constraint; the centre."""
     cmdp = square.cmdp
@@ -108,7 +108,7 @@ def _frame(
     axes.tick_params(labelsize=6.5)
 
 
-def logit_model(old: Evaluation, geometry: Geometry) -> tuple[Floats, Floats]:
+def logit_model(old: ExactValues, geometry: Geometry) -> tuple[Floats, Floats]:
     """(H, a): Hessian and cost gradient in the two logit differences θ(s,a1) − θ(s,a2)."""
     spread = old.occupancy.sum(axis=1) * old.policy[:, 0] * old.policy[:, 1]
     normal = spread * (old.adv_c[0, :, 0] - old.adv_c[0, :, 1])
@@ -116,7 +116,7 @@ def logit_model(old: Evaluation, geometry: Geometry) -> tuple[Floats, Floats]:
     return np.diag(spread) + weight * np.outer(normal, normal), normal
 
 
-def _models(axes: Any, old: Evaluation, radius: float) -> None:
+def _models(axes: Any, old: ExactValues, radius: float) -> None:
     """Ellipses ½ uᵀHu = δ in logit space (entropy barrier) and the linearised constraint."""
     angle = np.linspace(0.0, 2.0 * np.pi, 400)
     circle = np.stack([np.cos(angle), np.sin(angle)])
