@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast import commands, process
+from holdfast import training_commands as training
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
 
@@ -46,11 +47,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             command.call(args[1:])
     except KeyboardInterrupt as stop:
         what, code = process.describe(stop)
-        commands.fail(f"{what}.", code)
+        training.fail(f"{what}.", code)
     except (ValueError, RuntimeError, OSError) as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        commands.fail(str(error), 2)
+        training.fail(str(error), 2)
 
 
 def print_commands() -> None:
@@ -89,8 +90,8 @@ COMMANDS: dict[str, Command] = {
     "list": Command(
         with_tyro(commands.list_command, "list"), "algorithms, and the settings of one"
     ),
-    "train": Command(commands.train_command, "train ALGO on ENV"),
-    "resume": Command(with_tyro(commands.resume_command, "resume"), "continue a run"),
+    "train": Command(training.train_command, "train ALGO on ENV"),
+    "resume": Command(with_tyro(training.resume_command, "resume"), "continue a run"),
     "evaluate": Command(
         with_tyro(commands.evaluate_command, "evaluate"), "judge a trained policy's safety"
     ),
@@ -110,6 +111,6 @@ COMMANDS: dict[str, Command] = {
         with_tyro(commands.plot_command, "plot"), "draw a run's return, cost and regret"
     ),
     "demo": Command(
-        with_tyro(commands.demo_command, "demo"), "C-TRPO on HalfCheetah in 90 seconds"
+        with_tyro(training.demo_command, "demo"), "C-TRPO on HalfCheetah in 90 seconds"
     ),
 }
