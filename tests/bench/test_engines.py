@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from grid import finish, launch, results, rows, wait_for, write_suite
@@ -21,6 +22,19 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ValueError, match=r"pip install 'holdfast\[ray\]'"):
         connect(None)
+
+
+@pytest.mark.parametrize(("address", "joined"), [(None, "local"), ("auto", "auto")])
+def test_no_address_starts_a_cluster_here(
+    address: str | None, joined: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Ray itself would join whichever cluster ran here last, dead or someone else's."""
+    asked: list[str] = []
+    ray = SimpleNamespace(is_initialized=lambda: False, init=lambda **o: asked.append(o["address"]))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    connect(address)
+    assert asked == [joined]
 
 
 @pytest.mark.extras

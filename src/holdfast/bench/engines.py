@@ -142,7 +142,7 @@ def connect(address: str | None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
         alone = {"include_dashboard": False} if address is None else {}
-        ray.init(address=address, log_to_driver=False, **alone)
+        ray.init(address=address or "local", log_to_driver=False, **alone)
     return ray
 
 
