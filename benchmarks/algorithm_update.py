@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from holdfast.algorithms import ALGORITHMS
+from holdfast.core.critic import init_critics
 from holdfast.core.policies import init_gaussian
 from holdfast.core.types import Batch, Learner, replace, sampled_batch
 from holdfast.run import configure, make_run
@@ -57,7 +58,7 @@ def setting(algorithm: Any) -> tuple[Learner, Batch]:
         cost_limit=jnp.array([25.0]),
     )
     batch = replace(batch, horizon=jnp.asarray(100.0), length=jnp.asarray(1000.0))
-    critics = algorithm.critic.init(keys[6], OBS, 1, (64, 64))
+    critics = init_critics(keys[6], OBS, 1, (64, 64))
     return Learner(policy, critics, algorithm.init(1, policy)), batch
 
 
@@ -67,14 +68,14 @@ def measure(name: str, repeat: int, all_passes: bool) -> tuple[float, float, flo
         run = configure(run, kl_stop=1e9)
     learner, batch = setting(run.algorithm)
     update = compiled(run)[1]
-    walls, processors, told = [], [], {}
+    walls, processors, metrics = [], [], {}
     for seed in range(repeat + 1):  # the first compiles
         wall, processor = time.perf_counter(), time.process_time()
-        learner, told = jax.block_until_ready(update(learner, batch, jax.random.key(seed)))
+        learner, metrics = jax.block_until_ready(update(learner, batch, jax.random.key(seed)))
         walls.append(time.perf_counter() - wall)
         processors.append(time.process_time() - processor)
     middle = lambda values: sorted(values[1:])[len(values[1:]) // 2]
-    passes = str(int(told["passes"])) if "passes" in told else "-"
+    passes = str(int(metrics["passes"])) if "passes" in metrics else "-"
     return walls[0] - middle(walls), middle(walls), middle(processors), passes
 
 

@@ -18,12 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from holdfast.algorithms import ALGORITHMS
+from holdfast.core.critic import init_critics
 from holdfast.core.types import Learner, replace
 from holdfast.run import make_run
 from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate
+from holdfast.update import split
 
 REGION = {"radius": 1e-3, "damping": 1e-6, "solver": "dense", "kl_average": False}
 LOOP = {"actor_lr": 1e-2, "minibatch": 64, "passes": 20}
@@ -49,13 +51,13 @@ def settings(name: str) -> Any:
     return make_run(name, **(shared | OWN.get(name, {}))).algorithm
 
 
-def learn(algorithm: Any, update: Any, seed: int, updates: int, constraints: int) -> Any:
+def learn(algorithm: Any, improve: Any, seed: int, updates: int, constraints: int) -> Any:
     """(LP optimum, [updates] reward returns, [updates, K] costs above their limits)."""
     cmdp = random_cmdp(np.random.default_rng(seed), 8, 3, constraints)
     policy = tabular_policy(uniform_policy(cmdp))
     critics = jax.tree.map(
         lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x,
-        algorithm.critic.init(jax.random.key(0), 8, constraints, ()),
+        init_critics(jax.random.key(0), 8, constraints, ()),
     )
     learner = Learner(policy, critics, algorithm.init(constraints, policy))
     rewards, excess = [], []
@@ -66,7 +68,8 @@ def learn(algorithm: Any, update: Any, seed: int, updates: int, constraints: int
         excess.append(found.cost_return - cmdp.cost_limit)
         batch = exact_batch(cmdp, probs)
         batch = replace(batch, progress=jnp.asarray(index / updates, batch.weight.dtype))
-        learner, _ = update(learner, batch, jax.random.fold_in(jax.random.key(1), index))
+        step = improve(learner, batch, jax.random.fold_in(jax.random.key(1), index))
+        learner = learner.improved(step)
     return optimum(cmdp).reward_return, np.array(rewards), np.array(excess)
 
 
@@ -75,11 +78,11 @@ def summary(
 ) -> dict[str, float]:
     """Means over seeds of the last tenth's gap and excess, and of the worst excess on the way."""
     algorithm = settings(name)
-    update = jax.jit(algorithm.update)
+    improve = split(algorithm).improve
     tail = max(1, updates // 10)
     rows = []
     for seed in range(first, first + seeds):
-        best, rewards, excess = learn(algorithm, update, seed, updates, constraints)
+        best, rewards, excess = learn(algorithm, improve, seed, updates, constraints)
         rows.append(
             (
                 (best - rewards[-tail:].mean()) / best,

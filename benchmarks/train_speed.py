@@ -24,12 +24,13 @@ import numpy as np
 
 from env_speed import PAPER, drifter, engine_rate, env_rate
 from holdfast import make_env, make_run
-from holdfast.train import halves, train
+from holdfast.train import train
+from holdfast.update import split
 
 EPOCH = 20_000
 
 
-def half_seconds(run, state) -> list[float]:
+def part_seconds(run, state) -> list[float]:
     """Policy step and critics, each by itself, on a batch of the task's own shape."""
     from holdfast.core.types import sampled_batch
 
@@ -45,11 +46,12 @@ def half_seconds(run, state) -> list[float]:
         target=noise(5, EPOCH, 2),
     )
     medians = []
-    for half in halves(run.algorithm):
+    parts = split(run.algorithm)
+    for part, what in ((parts.improve, state.learner), (parts.fit, state.learner.critics)):
         times = []
         for _ in range(6):
             started = time.perf_counter()
-            jax.block_until_ready(half(state.learner, batch, jax.random.key(2)))
+            jax.block_until_ready(part(what, batch, jax.random.key(2)))
             times.append(time.perf_counter() - started)
         medians.append(statistics.median(times[1:]))
     return medians
@@ -71,7 +73,7 @@ def measure(env_id: str, epochs: int, workers: int, seconds: float) -> None:
     env.close()
     median = lambda name: float(np.median([row[name] for row in rows[1:]]))
     rate, only = median("steps_per_second"), statistics.mean([alone, again])
-    policy, critics = half_seconds(run, state)
+    policy, critics = part_seconds(run, state)
     split = {
         "physics": EPOCH / engine,
         "arithmetic": EPOCH / only - EPOCH / engine,

@@ -15,7 +15,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from holdfast.algorithms import CTRPO, TRPO, c_npg
-from holdfast.core.critic import CriticFit
+from holdfast.core.critic import init_critics
 from holdfast.core.trust_region import Barriers, TrustRegion, linearise
 from holdfast.core.types import Learner
 from holdfast.run import make_run
@@ -26,11 +26,10 @@ from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import constrained_gramian, evaluate, gradient
 
 EXACT = TrustRegion(damping=0.0, solver="dense", kl_average=False, backtracks=60)
-NO_FIT = CriticFit(critic_passes=1)
 
 
 def learner_of(policy, algorithm, constraints=1):
-    critics = NO_FIT.init(jax.random.key(0), policy.layers[0][0].shape[0], constraints, (2,))
+    critics = init_critics(jax.random.key(0), policy.layers[0][0].shape[0], constraints, (2,))
     critics = jax.tree.map(
         lambda x: x.astype(policy.layers[0][0].dtype) if x.dtype.kind == "f" else x, critics
     )
@@ -131,13 +130,13 @@ def iterate(cmdp, algorithm, start, steps):
     """Exact training: evaluate, update with the deep code, repeat; yields evaluations."""
     policy = tabular_policy(start)
     learner = learner_of(policy, algorithm, cmdp.cost.shape[0])
-    update = jax.jit(algorithm.update)
+    improve = jax.jit(algorithm.improve)
     states = cmdp.reward.shape[0]
     pi = start
     for k in range(steps):
         found = evaluate(cmdp, pi)
         yield found
-        learner, _ = update(learner, exact_batch(cmdp, pi), jax.random.key(k))
+        learner = learner.improved(improve(learner, exact_batch(cmdp, pi), jax.random.key(k)))
         pi = probabilities(learner.policy, states)
     yield evaluate(cmdp, pi)
 
@@ -148,7 +147,7 @@ def test_c_trpo_is_safe_at_every_step_and_nears_the_lp_optimum(barrier, float64)
     cmdp, best = toy(), optimum(toy()).reward_return
     gaps = []
     for radius, steps in ((1e-2, 50), (1e-3, 400)):
-        algorithm = CTRPO(barrier=barrier, region=replace(EXACT, radius=radius), critic=NO_FIT)
+        algorithm = CTRPO(barrier=barrier, region=replace(EXACT, radius=radius))
         path = list(iterate(cmdp, algorithm, two_action_policy(0.3, 0.1), steps))
         assert all(found.slack[0] > 0 for found in path)
         gaps.append(best - max(found.reward_return for found in path))
@@ -156,7 +155,7 @@ def test_c_trpo_is_safe_at_every_step_and_nears_the_lp_optimum(barrier, float64)
 
 
 def test_trpo_leaves_the_safe_set_on_the_same_problem(float64):
-    algorithm = TRPO(region=replace(EXACT, radius=1e-2), critic=NO_FIT)
+    algorithm = TRPO(region=replace(EXACT, radius=1e-2))
     path = list(iterate(toy(), algorithm, two_action_policy(0.3, 0.1), 120))
     assert path[-1].slack[0] < 0
     np.testing.assert_allclose(path[-1].reward_return, 1.84, atol=0.01)
@@ -166,7 +165,6 @@ def test_c_npg_follows_the_same_path_without_a_search(float64):
     algorithm = replace(
         c_npg(),
         region=replace(EXACT, radius=1e-4, backtracks=16, shrink=0.5),
-        critic=NO_FIT,
         barrier="log",
     )
     path = list(iterate(toy(), algorithm, two_action_policy(0.3, 0.1), 400))
@@ -182,7 +180,7 @@ def test_recovery_with_hysteresis_and_two_constraints(float64):
         cost=np.concatenate([cmdp.cost, 0.5 * cmdp.reward[None]]),
         cost_limit=np.array([0.2, 0.5]),
     )
-    algorithm = CTRPO(hysteresis=0.8, region=replace(EXACT, radius=1e-3), critic=NO_FIT)
+    algorithm = CTRPO(hysteresis=0.8, region=replace(EXACT, radius=1e-3))
     start = two_action_policy(0.2, 0.6)  # V_c far above 0.2, the second constraint holds
     path = list(iterate(both, algorithm, start, 400))
     assert path[0].slack[0] < 0 < path[0].slack[1]

@@ -160,13 +160,13 @@ def test_results_do_not_depend_on_the_number_of_workers():
 
 def test_one_compilation_for_a_run(monkeypatch):
     run = small(epochs=3)
-    halves = loop.halves(run.algorithm)
-    monkeypatch.setattr(loop, "halves", lambda _: halves)
+    parts = loop.split(run.algorithm)
+    monkeypatch.setattr(loop, "split", lambda _: parts)
     estimate, update = loop.compiled(run)
     monkeypatch.setattr(loop, "compiled", lambda _: (estimate, update))
     counts = []
     for _ in train(run, make_env(run.env, run.num_envs)):
-        counts.append([part._cache_size() for part in (estimate, *halves)])
+        counts.append([part._cache_size() for part in (estimate, parts.improve, parts.fit)])
     assert counts == [[1, 1, 1]] * 3
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any algorithm's own `update` on a finite CMDP, without sampling noise.
+"""Any algorithm's own `improve` on a finite CMDP, without sampling noise.
 
 The batch enumerates all state-action pairs with their exact occupancy and advantages, the policy is
 a table of logits, and everything runs in float64: what is left is the algorithm itself. This is how
@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.algorithms import Algorithm
+from holdfast.core.critic import init_critics
 from holdfast.core.types import Learner
 from holdfast.tabular.batch import batch_of, probabilities, tabular_policy
 from holdfast.tabular.cmdp import FiniteCMDP, check_policy
 from holdfast.tabular.flow import Trajectory
 from holdfast.tabular.occupancy import ExactValues, evaluate
+from holdfast.update import split
 
 __all__ = ["exact_run", "without_damping"]
 
@@ -40,11 +42,12 @@ def exact_run(
     # optax counts its steps in float32, which strict promotion refuses to mix with float64.
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         learner = _learner(algorithm, cmdp, start, seed)
-        step = jax.jit(algorithm.update)
+        improve = split(algorithm).improve
         points: list[ExactValues] = [evaluate(cmdp, start)]
         for k in range(updates):
             batch = replace(batch_of(cmdp, points[-1]), progress=jnp.asarray(k / updates))
-            learner, _ = step(learner, batch, jax.random.key(seed + k))
+            step = improve(learner, batch, jax.random.key(seed + k))
+            learner = learner.improved(step)
             law: Any = learner.policy
             points.append(evaluate(cmdp, probabilities(law, cmdp.num_states)))
     return Trajectory(
@@ -57,10 +60,8 @@ def exact_run(
 
 
 def _learner(algorithm: Algorithm, cmdp: FiniteCMDP, start: Any, seed: int) -> Learner:
-    """Logits of the start policy; critics are carried along, though exact advantages need none."""
-    critics = algorithm.critic.init(
-        jax.random.key(seed), cmdp.num_states, cmdp.num_constraints, hidden=(1,)
-    )
+    """Logits of the start policy; exact advantages need critics only to be trained jointly."""
+    critics = init_critics(jax.random.key(seed), cmdp.num_states, cmdp.num_constraints, (1,))
     wide = lambda x: x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
     policy = tabular_policy(start)
     extra = jax.tree.map(wide, algorithm.init(cmdp.num_constraints, policy))

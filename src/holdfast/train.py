@@ -15,7 +15,6 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +25,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from holdfast.algorithms import Algorithm
-from holdfast.core.critic import CriticFit, Critics
+from holdfast.core.critic import init_critics
 from holdfast.core.episodes import Episodes, observes_every_age
 from holdfast.core.estimate import episode_numbers, estimate
 from holdfast.core.forecast import Forecast
@@ -45,6 +43,7 @@ from holdfast.envs.acting import (
 from holdfast.envs.base import Floats, NotReproducible, OnProgress, Snapshot, VecEnv
 from holdfast.envs.make import make_env
 from holdfast.run import Run
+from holdfast.update import concurrent, split
 
 INIT, NOISE, VALUE_NOISE, UPDATE, RESET = range(5)
 """Purposes of randomness."""
@@ -109,10 +108,10 @@ def train(
             run, state, rollout, limits, estimate_, keys(VALUE_NOISE, index), index
         )
         clock.append(time.perf_counter())
-        learner, told = update(state.learner, batch, keys(UPDATE, index))
-        told = jax.device_get(told)
-        spent = told.pop("spent", None)
-        told = {name: value.item() for name, value in told.items()}
+        learner, metrics = update(state.learner, batch, keys(UPDATE, index))
+        metrics = jax.device_get(metrics)
+        spent = metrics.pop("spent", None)
+        metrics = {name: value.item() for name, value in metrics.items()}
         clock.append(time.perf_counter())
         state = replace(
             state,
@@ -123,7 +122,7 @@ def train(
         )
         _reject_broken(learner.policy, index)
         state, compared = foresee(run, env, state, spent)
-        shown = report(run, env, state, told | compared | explained, clock)
+        shown = report(run, env, state, metrics | compared | explained, clock)
         yield Epoch(index, index * run.epoch_steps, shown, state)
 
 
@@ -227,7 +226,7 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
     def networks(key: Array) -> Learner:
         policy_key, critic_key = jax.random.split(key)
         policy = init_policy(policy_key, size, spaces.action, run.hidden)
-        critics = algorithm.critic.init(critic_key, size, constraints, run.hidden)
+        critics = init_critics(critic_key, size, constraints, run.hidden)
         return Learner(policy, critics, algorithm.init(constraints, policy))
 
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 0), INIT)
@@ -278,45 +277,7 @@ def compiled(run: Run) -> tuple[Callable[..., dict[str, Array]], Update]:
             cost_value_noise=run.cost_value_noise,
         )
 
-    separate = isinstance(run.algorithm.critic, CriticFit)
-    update = side_by_side(run.algorithm) if separate else jax.jit(run.algorithm.update)
-    return jax.jit(estimate_), update
-
-
-def halves(algorithm: Algorithm) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """(policy half, critics half) of an update, each compiled from the whole of it.
-
-    Of each, the compiler drops what its outputs do not need: the critics' regression from the
-    first; from the second the policy step, or all but its gradient where that counts (D7).
-    """
-
-    def improve(learner: Learner, batch: Batch, key: Array) -> tuple[Policy, Any, Metrics]:
-        new, told = algorithm.update(learner, batch, key)
-        return new.policy, new.extra, {k: v for k, v in told.items() if k != "critic_loss"}
-
-    def fit(learner: Learner, batch: Batch, key: Array) -> tuple[Critics, Metrics]:
-        new, told = algorithm.update(learner, batch, key)
-        return new.critics, {"critic_loss": told["critic_loss"]}
-
-    return jax.jit(improve), jax.jit(fit)
-
-
-def side_by_side(algorithm: Algorithm) -> Update:
-    """The update of an algorithm whose critics do not depend on its policy step: both at once.
-
-    The regression is a chain of small products that keeps one core busy, the policy step is wide.
-    Each half is a function of its arguments alone, so their order cannot change a bit.
-    """
-    improve, fit = halves(algorithm)
-
-    def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        with ThreadPoolExecutor(1) as beside:
-            fitting = beside.submit(fit, learner, batch, key)
-            policy, extra, told = improve(learner, batch, key)
-            critics, fitted = fitting.result()
-        return Learner(policy, critics, extra), told | fitted
-
-    return update
+    return jax.jit(estimate_), concurrent(split(run.algorithm))
 
 
 def started(run: Run, env: VecEnv, state: State, epoch: int) -> State:
@@ -469,14 +430,14 @@ def foresee(
     if spent is None:
         return state, {}
     forecast, realised = state.forecast.after(cost_estimate(run, state.episodes)[0], spent)
-    told = {"spent": forecast.spent, "realised": realised, "spent_ratio": forecast.ratio}
+    metrics = {"spent": forecast.spent, "realised": realised, "spent_ratio": forecast.ratio}
     ends = ["", *(f"/{cost}" for cost in env.cost_names)] if len(env.cost_names) > 1 else [""]
-    row = {f"{name}{end}": float(v[i]) for name, v in told.items() for i, end in enumerate(ends)}
+    row = {f"{name}{end}": float(v[i]) for name, v in metrics.items() for i, end in enumerate(ends)}
     return replace(state, forecast=forecast), row
 
 
 def report(
-    run: Run, env: VecEnv, state: State, told: Mapping[str, float], clock: list[float]
+    run: Run, env: VecEnv, state: State, metrics: Mapping[str, float], clock: list[float]
 ) -> dict[str, float | int]:
     """The row of progress.csv."""
     columns = cost_columns(run, state.episodes)
@@ -502,7 +463,7 @@ def report(
             row[f"cost_regret_raw/{name}"] = float(state.regret[1, i])
     for name in ("kl", "divergence", "recovering"):
         row[name] = 0
-    row |= {name: int(v) if isinstance(v, bool | int) else v for name, v in told.items()}
+    row |= {name: int(v) if isinstance(v, bool | int) else v for name, v in metrics.items()}
     row |= {
         "steps_per_second": run.epoch_steps / (clock[-1] - clock[0]),
         "time_rollout": rollout,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from holdfast.algorithms import CTRPO
-from holdfast.core.critic import CriticFit
+from holdfast.core.critic import CriticFit, init_critics
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Learner, sampled_batch
 from holdfast.tabular.batch import probabilities, tabular_policy
@@ -98,13 +98,13 @@ def ratio(chain, gamma, cost_scale="episode"):
     policy = tabular_policy(pi)
     critics = jax.tree.map(
         lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x,
-        FIT.init(jax.random.key(0), states, 1, (1,)),
+        init_critics(jax.random.key(0), states, 1, (1,)),
     )
     learner = Learner(policy, critics, algorithm.init(1, policy))
-    after, told = jax.jit(algorithm.update)(learner, batch, jax.random.key(0))
-    assert int(told["status"]) == 0
+    after = jax.jit(algorithm.improve)(learner, batch, jax.random.key(0))
+    assert int(after.metrics["status"]) == 0
     true = chain.total(probabilities(after.policy, states)) - total
-    return float(told["spent"][0]) / true
+    return float(after.metrics["spent"][0]) / true
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ PROMISES = {
     "c-npg": ({}, 1.0, 0.8),
     "ipo": (EPISODE | QUICK, 1.0, 0.8),
     "p3o": (EPISODE | CENTRED | QUICK, 1.0, 0.8),
-    "c3po": (EPISODE | CENTRED | QUICK | {"share": 1.0}, 1.0, 0.8),
+    "c3po": (EPISODE | CENTRED | QUICK | {"slack_fraction": 1.0}, 1.0, 0.8),
     "cpo": ({}, 1.02, 0.95),
     "cpo-hysteresis": ({}, 1.02, 0.8),
     "pcpo": ({"reward_direction": "natural"}, 1.02, 0.95),

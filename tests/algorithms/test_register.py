@@ -90,7 +90,7 @@ def test_prices_may_standardise() -> None:
         ("c3po", {"critic_reward_weight": 0.0}),
         ("ipo", {"sharpness": 0.0}),
         ("p3o", {"kappa": 0.0}),
-        ("c3po", {"share": 0.0}),
+        ("c3po", {"slack_fraction": 0.0}),
         ("c3po", {"kappa_end": 0.0}),
     ],
 )

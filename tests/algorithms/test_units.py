@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from holdfast.algorithms import CPO, CTRPO, IPO, P3O, PCPO, c_npg, cpo_hysteresis, ctrpo, npg
-from holdfast.core.critic import CriticFit
+from holdfast.core.critic import CriticFit, init_critics
 from holdfast.core.first_order import FirstOrder
 from holdfast.core.policies import init_gaussian
 from holdfast.core.trust_region import TrustRegion
@@ -62,14 +62,14 @@ def rescaled(batch: Batch) -> Batch:
 def compiled(algorithm: Any) -> tuple[Any, Learner]:
     policy = init_gaussian(jax.random.key(3), 3, 2, (6,), jnp.float64)
     wide = lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x
-    critics = jax.tree.map(wide, algorithm.critic.init(jax.random.key(4), 3, 3, (2,)))
+    critics = jax.tree.map(wide, init_critics(jax.random.key(4), 3, 3, (2,)))
     extra = jax.tree.map(wide, algorithm.init(3, policy))
-    return jax.jit(algorithm.update), Learner(policy, critics, extra)
+    return jax.jit(algorithm.improve), Learner(policy, critics, extra)
 
 
 def step(algorithm: Any, batch: Batch) -> np.ndarray:
-    update, learner = compiled(algorithm)
-    after, _ = update(learner, batch, jax.random.key(5))
+    improve, learner = compiled(algorithm)
+    after = improve(learner, batch, jax.random.key(5))
     return np.asarray(ravel_pytree(after.policy)[0] - ravel_pytree(learner.policy)[0])
 
 
@@ -114,7 +114,7 @@ def test_weights_without_the_limit_would_depend_on_the_unit(
         share = jnp.where(violated, excess / limit, 0.0)
         return share / share.sum()
 
-    monkeypatch.setattr(ctrpo, "blame", shares)
+    monkeypatch.setattr(ctrpo, "recovery_weights", shares)
     wrong = CTRPO(barrier="log", critic=CriticFit(critic_passes=1, critic_minibatch=64))
     assert difference(wrong, "two are violated") > 0.1
 
@@ -184,8 +184,8 @@ TWICE = {
 def twice(name: str, n: int) -> tuple[Any, Learner]:
     algorithm = TWICE[name](1.0 if n == 1 else (0.5, 0.5))
     policy = init_gaussian(jax.random.key(3), 3, 2, (6,))
-    critics = algorithm.critic.init(jax.random.key(4), 3, n, (2,))
-    return jax.jit(algorithm.update), Learner(policy, critics, algorithm.init(n, policy))
+    critics = init_critics(jax.random.key(4), 3, n, (2,))
+    return jax.jit(algorithm.improve), Learner(policy, critics, algorithm.init(n, policy))
 
 
 @pytest.mark.parametrize("apart", [0.0, 1e-7, 1e-5])
@@ -206,9 +206,9 @@ def test_a_cost_that_is_given_twice_is_one_cost(name: str, over: float, apart: f
                 cost_error=jnp.zeros(n),
                 target=whole.target[:, : 1 + n],
             )
-            update, learner = twice(name, n)
-            after, told = update(learner, batch, jax.random.key(5))
-            assert int(told["status"]) == 0, n  # it does not stand still
+            improve, learner = twice(name, n)
+            after = improve(learner, batch, jax.random.key(5))
+            assert int(after.metrics["status"]) == 0, n  # it does not stand still
             before = ravel_pytree(learner.policy)[0]
             steps.append(np.asarray(ravel_pytree(after.policy)[0] - before))
         np.testing.assert_allclose(steps[1], steps[0], atol=0.01 * np.abs(steps[0]).max())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+from holdfast.core.critic import init_critics
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
@@ -35,7 +36,7 @@ def loss(policy: Policy, rows: Rows) -> jax.Array:
 
 
 def train(loop: FirstOrder, policy: Policy, batch: Batch, critic: JointCritic):
-    critics = critic.init(jax.random.key(1), 3, 1, (8,))
+    critics = init_critics(jax.random.key(1), 3, 1, (8,))
     learner = Learner(policy, critics, None)
     return learner, jax.jit(loop.joint, static_argnums=(4, 5))(
         learner, loop.init(policy), batch, jax.random.key(2), loss, critic
@@ -46,7 +47,7 @@ def test_one_full_batch_pass_is_one_adam_step() -> None:
     """The first step of Adam is lr · g / (|g| + eps), g the jointly clipped gradient."""
     policy, batch = make()
     critic, loop = JointCritic(), FirstOrder(passes=1, minibatch=40, max_norm=0.05)
-    before, (after, _, told) = train(loop, policy, batch, critic)
+    before, after = train(loop, policy, batch, critic)
     rows = Rows(
         batch.obs,
         batch.action,
@@ -67,8 +68,8 @@ def test_one_full_batch_pass_is_one_adam_step() -> None:
         moved = np.asarray(ravel_pytree(new)[0] - ravel_pytree(old)[0])
         expected = -3e-4 * np.asarray(grad * scale) / (np.abs(grad * scale) + 1e-8)
         np.testing.assert_allclose(moved, expected, atol=2e-7)
-    assert int(told["passes"]) == 1
-    assert float(told["actor_loss"]) == pytest.approx(float(loss(policy, rows)), rel=1e-5)
+    assert int(after.metrics["passes"]) == 1
+    assert float(after.metrics["actor_loss"]) == pytest.approx(float(loss(policy, rows)), rel=1e-5)
 
 
 def test_learning_rate_follows_progress() -> None:
@@ -76,26 +77,27 @@ def test_learning_rate_follows_progress() -> None:
     moved = []
     for progress in (0.0, 0.75):
         late = replace(batch, progress=jnp.asarray(progress))
-        _, (after, _, _) = train(FirstOrder(passes=1, minibatch=40), policy, late, JointCritic())
+        _, after = train(FirstOrder(passes=1, minibatch=40), policy, late, JointCritic())
         moved.append(ravel_pytree(after.policy)[0] - ravel_pytree(policy)[0])
     np.testing.assert_allclose(moved[1], 0.25 * moved[0], atol=2e-8)
 
 
 def test_early_stop_and_number_of_passes() -> None:
     policy, batch = make()
-    passes = lambda **k: int(train(FirstOrder(**k), policy, batch, JointCritic())[1][2]["passes"])
+    passes = lambda **k: int(
+        train(FirstOrder(**k), policy, batch, JointCritic())[1].metrics["passes"]
+    )
     assert passes(passes=7, kl_stop=1e9) == 7
     assert passes(passes=7, kl_stop=1e-12) == 1
     stopped = train(FirstOrder(actor_lr=0.01, kl_stop=0.02), policy, batch, JointCritic())[1]
-    assert 1 <= int(stopped[2]["passes"]) < 40 and float(stopped[2]["kl"]) > 0.02
+    assert 1 <= int(stopped.metrics["passes"]) < 40 and float(stopped.metrics["kl"]) > 0.02
 
 
 def test_fillers_of_the_last_minibatch_do_not_count() -> None:
     """A minibatch larger than the batch is the full batch."""
     policy, batch = make()
     exact, filled = (
-        train(FirstOrder(passes=3, minibatch=m), policy, batch, JointCritic())[1][0]
-        for m in (40, 64)
+        train(FirstOrder(passes=3, minibatch=m), policy, batch, JointCritic())[1] for m in (40, 64)
     )
     for a, b in zip(jax.tree.leaves(exact), jax.tree.leaves(filled), strict=True):
         np.testing.assert_allclose(a, b, atol=5e-6)
@@ -109,7 +111,7 @@ def test_doubling_a_weight_is_duplicating_a_sample() -> None:
     twice = replace(twice, weight=jnp.full(21, 1 / 21))
     heavy = replace(batch, weight=jnp.full(20, 1 / 21).at[0].mul(2))
     loop = FirstOrder(passes=2, minibatch=32)
-    results = [train(loop, policy, b, JointCritic())[1][0].policy for b in (twice, heavy)]
+    results = [train(loop, policy, b, JointCritic())[1].policy for b in (twice, heavy)]
     for a, b in zip(*map(jax.tree.leaves, results), strict=True):
         np.testing.assert_allclose(a, b, atol=5e-6)
 
@@ -119,13 +121,11 @@ def test_actor_alone_measures_ratios_from_who_acted() -> None:
     other = jax.tree.map(lambda x: x + 0.1, policy)
     seen = lambda p, rows: rows.weight @ jnp.exp(rows.log_prob) + 0.0 * p.log_std.sum()
     loop = FirstOrder(passes=1, minibatch=40)
-    after, _, told = loop.actor(
-        policy, loop.init(policy), batch, jax.random.key(0), seen, acted=other
-    )
+    after = loop.actor(policy, loop.init(policy), batch, jax.random.key(0), seen, acted=other)
     expected = batch.weight @ jnp.exp(other.log_prob(other.outputs(batch.obs), batch.action))
-    assert float(told["actor_loss"]) == pytest.approx(float(expected), rel=1e-5)
-    assert "critic_loss" not in told
-    for old, new in zip(jax.tree.leaves(policy), jax.tree.leaves(after), strict=True):
+    assert float(after.metrics["actor_loss"]) == pytest.approx(float(expected), rel=1e-5)
+    assert "critic_loss" not in after.metrics and after.critics is None
+    for old, new in zip(jax.tree.leaves(policy), jax.tree.leaves(after.policy), strict=True):
         assert bool(jnp.all(old == new))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file for each algorithm: frozen hyper-parameters, `init`, `update`. No base class.
+"""One file for each algorithm: frozen hyper-parameters, `init`, `improve`. No base class.
 
 A variant that is only a setting is a constructor function. `ALGORITHMS` is the register: a name as
 in the published results, what it makes, and the run settings that belong to it.
@@ -24,9 +24,9 @@ from holdfast.algorithms.ppo_lag import PPOLag, cppo_pid
 from holdfast.algorithms.trpo import TRPO, npg
 from holdfast.algorithms.trpo_lag import TRPOLag
 from holdfast.core.critic import CriticFit
-from holdfast.core.first_order import JointCritic
+from holdfast.core.first_order import FirstOrder, JointCritic
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, CostTerms, Learner, Metrics
+from holdfast.core.types import Batch, CostTerms, Improvement, Learner
 from holdfast.settings import nearest
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "TRPO",
     "Algorithm",
     "ComparesCosts",
+    "InMinibatches",
     "PPOLag",
     "Recipe",
     "TRPOLag",
@@ -55,11 +56,11 @@ __all__ = [
 
 
 class Algorithm(Protocol):
-    """A value with hyper-parameters; `update` is pure and compiled once."""
+    """A value with hyper-parameters; `improve` is pure and compiled once."""
 
     @property
     def critic(self) -> CriticFit | JointCritic:
-        """How its critics are made and fitted."""
+        """How its critics learn: fitted by the training loop, or within `improve`."""
         ...
 
     def init(self, constraints: int, policy: Policy) -> Any:
@@ -67,9 +68,17 @@ class Algorithm(Protocol):
         to handle that many constraints."""
         ...
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        """One epoch's learning."""
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
+        """One epoch's learning of the policy; with a `JointCritic` also of the critics."""
         ...
+
+
+@runtime_checkable
+class InMinibatches(Protocol):
+    """An algorithm whose policy learns from minibatches, so that `improve` draws from its key."""
+
+    @property
+    def loop(self) -> FirstOrder: ...
 
 
 @runtime_checkable

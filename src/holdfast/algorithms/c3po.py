@@ -31,8 +31,8 @@ from holdfast.core.types import (
     Batch,
     CostScale,
     CostTerms,
+    Improvement,
     Learner,
-    Metrics,
     check_units,
     in_units,
     replace,
@@ -45,7 +45,7 @@ class C3PO:
 
     clip: float = 0.2
     """ε of both surrogates."""
-    share: float = 0.05
+    slack_fraction: float = 0.05
     """w, the part of the slack that one update may spend; 1 is P3O's rule."""
     kappa_start: float = 5.0
     """Penalty weight at the start of training."""
@@ -62,8 +62,10 @@ class C3PO:
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share={self.share} must lie in (0, 1]; 0.05 is the usual choice.")
+        if not 0 < self.slack_fraction <= 1:
+            raise ValueError(
+                f"slack_fraction={self.slack_fraction} must lie in (0, 1]; 0.05 is usual."
+            )
         if not (self.kappa_start > 0 and self.kappa_end > 0):
             raise ValueError(
                 f"kappa_start={self.kappa_start} and kappa_end={self.kappa_end} must be positive; "
@@ -77,23 +79,20 @@ class C3PO:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         slack = batch.cost_limit - batch.cost_return
-        free = jnp.minimum(slack, self.share * slack) / batch.horizon
+        free = jnp.minimum(slack, self.slack_fraction * slack) / batch.horizon
         kappa = self.kappa_start + (self.kappa_end - self.kappa_start) * batch.progress
-        actor_key, critic_key = jax.random.split(key)
-        policy, moments, told = self.loop.actor(
+        step = self.loop.actor(
             learner.policy,
             learner.extra,
             batch,
-            actor_key,
+            key,
             lambda policy, rows: self.loss(policy, rows, free, kappa),
         )
-        told["spent"] = spent(learner.policy, policy, batch)
-        learner = replace(learner, policy=policy, extra=moments)
-        learner, fit = self.critic(learner, batch, critic_key)
-        return learner, {"penalty": kappa} | told | fit
+        metrics = {"penalty": kappa, "spent": spent(learner.policy, step.policy, batch)}
+        return replace(step, metrics=metrics | step.metrics)
 
     def loss(self, policy: Policy, rows: Rows, free: Array, kappa: Array) -> Array:
         """`free` [K] is what may be spent, in units of a mean advantage."""

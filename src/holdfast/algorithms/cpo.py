@@ -22,18 +22,17 @@ from jax import Array
 
 from holdfast.core.cpo_step import check_constraints, constrained_step, published_dual
 from holdfast.core.critic import CriticFit
-from holdfast.core.multiplier import blame
+from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import Accept, Trial, TrustRegion, linearise
 from holdfast.core.types import (
     Batch,
     CostScale,
     CostTerms,
+    Improvement,
     Learner,
-    Metrics,
     check_units,
     in_units,
-    replace,
 )
 
 
@@ -71,7 +70,7 @@ class CPO:
             )
         return jnp.zeros((), bool)
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         local = linearise(learner.policy, batch, self.region.kl_average)
         fisher = self.region.damped(local)
@@ -92,17 +91,15 @@ class CPO:
             accept=self.accept(case, c, batch),
         )
         sticky = case <= (0 if self.sticky == "infeasible" else 1)
-        learner = replace(learner, policy=move.policy, extra=sticky)
-        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        told = {"case": case, "recovering": case == 0, "spent": move.trial.spent}
-        return learner, told | move.metrics() | fit
+        metrics = {"case": case, "recovering": case == 0, "spent": move.trial.spent}
+        return move.improvement(sticky, metrics)
 
     def plan(
         self, q: Array, gram: Array, r: Array, flat: Array, batch: Batch, was: Array
     ) -> tuple[Array, Array, Array]:
         """(t, μ, case): the step is t x − μ p. `flat` [K]: whose cost has no gradient."""
         radius, c = self.region.radius, batch.cost_return - batch.cost_limit
-        share = self.blame(batch)
+        share = self.recovery_weights(batch)
         idle = flat & (c < 0)  # nothing to gain or lose there: a limit that is out of reach
         seen = jnp.where(idle[:, None] | idle, 0.0, gram)
         seen = seen + jnp.diag(jnp.where(idle, 1.0, 0.0))
@@ -129,16 +126,16 @@ class CPO:
             return jnp.zeros((), bool)
         return was & jnp.any(batch.cost_return >= self.hysteresis * batch.cost_limit)
 
-    def blame(self, batch: Batch) -> Array:
+    def recovery_weights(self, batch: Batch) -> Array:
         """[K] weights of the costs in the direction of a recovery."""
         target = self.hysteresis * batch.cost_limit
         excess = batch.cost_return - target
-        return blame(excess >= 0, excess, batch.cost_limit)
+        return recovery_weights(excess >= 0, excess, batch.cost_limit)
 
     def accept(self, case: Array, c: Array, batch: Batch) -> Accept:
         """No reward lost unless the cost demands it, no more spent than there is, KL ≤ δ."""
         allowed = jnp.maximum(-c, 0.0)
-        share = self.blame(batch)
+        share = self.recovery_weights(batch)
 
         def test(trial: Trial) -> Array:
             each = trial.spent <= allowed

@@ -16,19 +16,19 @@ from jax import Array
 
 from holdfast.core.barrier import BARRIERS, BarrierName
 from holdfast.core.critic import CriticFit
-from holdfast.core.multiplier import blame
+from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import Accept, Barriers, TrustRegion
 from holdfast.core.types import (
     Batch,
     CostScale,
     CostTerms,
+    Improvement,
     Learner,
     Metrics,
     check_interior,
     check_units,
     in_units,
-    replace,
 )
 
 
@@ -88,11 +88,13 @@ class CTRPO:
             )
         return jnp.full(constraints, self.start_recovering)
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         upper = batch.cost_return + self.margin_confidence * batch.cost_error
         recovering = self.mode(learner.extra, batch, upper)
-        share = blame(recovering, upper - self.hysteresis * batch.cost_limit, batch.cost_limit)
+        share = recovery_weights(
+            recovering, upper - self.hysteresis * batch.cost_limit, batch.cost_limit
+        )
         advantage = jnp.where(recovering.any(), -batch.adv_c @ share, batch.adv_r)
         barriers = Barriers(
             kind=self.barrier,
@@ -103,10 +105,8 @@ class CTRPO:
         move = self.region.maximise(
             learner.policy, batch, advantage, barriers, accept=self.accept()
         )
-        learner = replace(learner, policy=move.policy, extra=recovering)
-        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        told = self.report(recovering, barriers) | {"spent": move.trial.spent}
-        return learner, told | move.metrics() | fit
+        metrics = self.report(recovering, barriers) | {"spent": move.trial.spent}
+        return move.improvement(recovering, metrics)
 
     def mode(self, was: Array, batch: Batch, upper: Array) -> Array:
         """[K] recovery is entered at J + z·se ≥ b and left once J < h·b and J + z·se < b."""

@@ -21,9 +21,9 @@ from holdfast.core.first_order import (
     clipped_gain,
     ratio,
 )
-from holdfast.core.multiplier import Multiplier, Priced
+from holdfast.core.multiplier import Multiplier, Priced, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner, replace
 
 
 @dataclass(frozen=True)
@@ -42,34 +42,31 @@ class CUP:
     def init(self, constraints: int, policy: Policy) -> Priced:
         return Priced(self.multiplier.init(constraints), self.loop.init(policy))
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         price = self.multiplier.update(learner.extra.price, batch)
         old = learner.policy
 
-        def improve(policy: Policy, rows: Rows) -> Array:
+        def gain(policy: Policy, rows: Rows) -> Array:
             return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
 
         first, second = jax.random.split(key)
-        learner, moments, told = self.loop.joint(
-            learner, learner.extra.moments, batch, first, improve, self.critic
-        )
-        half = learner.policy
+        gained = self.loop.joint(learner, learner.extra.moments, batch, first, gain, self.critic)
+        half = gained.policy
         weight = self.coefficient(batch) * price.value.astype(batch.adv_c.dtype)
-        policy, moments, repaid = self.loop.actor(
+        repaid = self.loop.actor(
             half,
-            moments,
+            gained.extra,
             batch,
             second,
             lambda policy, rows: self.projection(half, policy, rows, weight),
             acted=old,
         )
-        told = {
-            "multiplier": price.value.sum(),
-            "projection_kl": repaid["kl"],
-            "projection_passes": repaid["passes"],
-            "projection_loss": repaid["actor_loss"],
-        } | told
-        return replace(learner, policy=policy, extra=Priced(price, moments)), told
+        metrics = gained.metrics | {
+            "projection_kl": repaid.metrics["kl"],
+            "projection_passes": repaid.metrics["passes"],
+            "projection_loss": repaid.metrics["actor_loss"],
+        }
+        return priced(replace(repaid, metrics=metrics, critics=gained.critics), price)
 
     def coefficient(self, batch: Batch) -> Array:
         """C = (1 − γλ) / (1 − γ) of the costs, from the horizon 1 / (1 − γ)."""

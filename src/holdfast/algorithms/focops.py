@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.core.first_order import FirstOrder, JointCritic, Rows
-from holdfast.core.multiplier import Multiplier, Priced, mixed_advantage
+from holdfast.core.multiplier import Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner, replace
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class FOCOPS:
     def init(self, constraints: int, policy: Policy) -> Priced:
         return Priced(self.multiplier.init(constraints), self.loop.init(policy))
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         price = self.multiplier.update(learner.extra.price, batch)
         batch = replace(batch, adv_r=mixed_advantage(batch, price.value, self.rescale))
         old = learner.policy
-        learner, moments, told = self.loop.joint(
+        step = self.loop.joint(
             learner,
             learner.extra.moments,
             batch,
@@ -57,8 +57,7 @@ class FOCOPS:
             lambda policy, rows: self.loss(old, policy, rows),
             self.critic,
         )
-        told = {"multiplier": price.value.sum()} | told
-        return replace(learner, extra=Priced(price, moments)), told
+        return priced(step, price)
 
     def loss(self, old: Policy, policy: Policy, rows: Rows) -> Array:
         """`rows.adv_r` holds the priced advantage."""

@@ -23,14 +23,14 @@ from holdfast.core.first_order import (
     ratio,
     spent,
 )
-from holdfast.core.multiplier import blame
+from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.types import (
     Batch,
     CostScale,
     CostTerms,
+    Improvement,
     Learner,
-    Metrics,
     check_interior,
     check_units,
     in_units,
@@ -66,12 +66,12 @@ class IPO:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        batch, old = in_units(batch, self.cost_scale), learner.policy
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
+        batch = in_units(batch, self.cost_scale)
         slack = batch.cost_limit - batch.cost_return
         recovering = jnp.any(slack <= 0)
-        weight, share = self.weight(batch), blame(slack <= 0, -slack, batch.cost_limit)
-        learner, moments, told = self.loop.joint(
+        weight, share = self.weight(batch), recovery_weights(slack <= 0, -slack, batch.cost_limit)
+        step = self.loop.joint(
             learner,
             learner.extra,
             batch,
@@ -79,9 +79,12 @@ class IPO:
             lambda policy, rows: self.loss(policy, rows, weight, share, recovering),
             self.critic,
         )
-        own = {"recovering": recovering, "penalty": jnp.where(recovering, 0.0, weight.sum())}
-        own["spent"] = spent(old, learner.policy, batch)
-        return replace(learner, extra=moments), own | told
+        metrics = {
+            "recovering": recovering,
+            "penalty": jnp.where(recovering, 0.0, weight.sum()),
+            "spent": spent(learner.policy, step.policy, batch),
+        }
+        return replace(step, metrics=metrics | step.metrics)
 
     def weight(self, batch: Batch) -> Array:
         """[K] κ / (t (b − J)), of use only inside the limits."""

@@ -28,8 +28,8 @@ from holdfast.core.types import (
     Batch,
     CostScale,
     CostTerms,
+    Improvement,
     Learner,
-    Metrics,
     check_units,
     in_units,
     replace,
@@ -63,10 +63,10 @@ class P3O:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        batch, old = in_units(batch, self.cost_scale), learner.policy
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
+        batch = in_units(batch, self.cost_scale)
         offset = (batch.cost_return - batch.cost_limit) / batch.horizon
-        learner, moments, told = self.loop.joint(
+        step = self.loop.joint(
             learner,
             learner.extra,
             batch,
@@ -74,8 +74,8 @@ class P3O:
             lambda policy, rows: self.loss(policy, rows, offset),
             self.critic,
         )
-        told["spent"] = spent(old, learner.policy, batch)
-        return replace(learner, extra=moments), told
+        metrics = {"spent": spent(learner.policy, step.policy, batch)}
+        return replace(step, metrics=metrics | step.metrics)
 
     def loss(self, policy: Policy, rows: Rows, offset: Array) -> Array:
         """`offset` [K] is the violation before the update, in units of a mean advantage."""

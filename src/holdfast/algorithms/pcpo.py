@@ -22,11 +22,10 @@ from holdfast.core.types import (
     Batch,
     CostScale,
     CostTerms,
+    Improvement,
     Learner,
-    Metrics,
     check_units,
     in_units,
-    replace,
 )
 
 
@@ -52,7 +51,7 @@ class PCPO:
         """No state of its own."""
         check_constraints(constraints, "PCPO")
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         local = linearise(learner.policy, batch, self.region.kl_average)
         fisher = self.region.damped(local)
@@ -78,10 +77,7 @@ class PCPO:
             batch.adv_r,
             accept=self.accept(c),
         )
-        learner = replace(learner, policy=move.policy)
-        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        told = {"projected": jnp.any(mu > 0), "spent": move.trial.spent}
-        return learner, told | move.metrics() | fit
+        return move.improvement(None, {"projected": jnp.any(mu > 0), "spent": move.trial.spent})
 
     def correction(self, gram: Array, excess: Array, flat: Array) -> Array:
         """[K] μ of the projection, that of constraints without a gradient being 0."""

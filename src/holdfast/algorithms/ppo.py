@@ -20,7 +20,7 @@ from holdfast.core.first_order import (
     ratio,
 )
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,8 @@ class PPO:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         def loss(policy: Policy, rows: Rows) -> Array:
             return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
 
-        learner, moments, told = self.loop.joint(
-            learner, learner.extra, batch, key, loss, self.critic
-        )
-        return replace(learner, extra=moments), told
+        return self.loop.joint(learner, learner.extra, batch, key, loss, self.critic)

@@ -19,9 +19,9 @@ from holdfast.core.first_order import (
     clipped_gain,
     ratio,
 )
-from holdfast.core.multiplier import PID, Multiplier, Priced, mixed_advantage
+from holdfast.core.multiplier import PID, Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner, replace
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,15 @@ class PPOLag:
     def init(self, constraints: int, policy: Policy) -> Priced:
         return Priced(self.multiplier.init(constraints), self.loop.init(policy))
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         price = self.multiplier.update(learner.extra.price, batch)
         batch = replace(batch, adv_r=mixed_advantage(batch, price.value))
 
         def loss(policy: Policy, rows: Rows) -> Array:
             return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
 
-        learner, moments, told = self.loop.joint(
-            learner, learner.extra.moments, batch, key, loss, self.critic
-        )
-        told = {"multiplier": price.value.sum()} | told
-        return replace(learner, extra=Priced(price, moments)), told
+        step = self.loop.joint(learner, learner.extra.moments, batch, key, loss, self.critic)
+        return priced(step, price)
 
 
 def cppo_pid() -> PPOLag:

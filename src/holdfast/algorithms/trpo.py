@@ -15,7 +15,7 @@ from jax import Array
 from holdfast.core.critic import CriticFit
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,10 @@ class TRPO:
     def init(self, constraints: int, policy: Policy | None = None) -> None:
         """No state of its own."""
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         accept = None if self.line_search else lambda trial: jnp.isfinite(trial.kl)
         move = self.region.maximise(learner.policy, batch, batch.adv_r, accept=accept)
-        learner = replace(learner, policy=move.policy)
-        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        return learner, move.metrics() | fit
+        return move.improvement(None, {})
 
 
 def npg() -> TRPO:

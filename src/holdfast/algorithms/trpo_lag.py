@@ -13,7 +13,7 @@ from holdfast.core.critic import CriticFit
 from holdfast.core.multiplier import Multiplier, Price, mixed_advantage
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,8 @@ class TRPOLag:
     def init(self, constraints: int, policy: Policy | None = None) -> Price:
         return self.multiplier.init(constraints)
 
-    def update(self, learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         price = self.multiplier.update(learner.extra, batch)
         advantage = mixed_advantage(batch, price.value)
         move = self.region.maximise(learner.policy, batch, advantage)
-        learner = replace(learner, policy=move.policy, extra=price)
-        learner, fit = self.critic(learner, batch, key, move.gradient_norm)
-        return learner, {"multiplier": price.value.sum()} | move.metrics() | fit
+        return move.improvement(price, {"multiplier": price.value.sum()})

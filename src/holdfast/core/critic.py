@@ -21,7 +21,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from holdfast.core.policies import Layers, init_mlp, mlp
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Metrics
 
 
 @jax.tree_util.register_dataclass
@@ -35,14 +35,31 @@ class Critics:
     """Adam's, over all parameters as one vector."""
 
 
+def init_critics(key: Array, obs_size: int, constraints: int, hidden: Sequence[int]) -> Critics:
+    """Fresh networks for the reward and `constraints` costs."""
+    keys = jax.random.split(key, 1 + constraints)
+    layers = jax.vmap(lambda k: init_mlp(k, (obs_size, *hidden, 1)))(keys)
+    return Critics(layers, optax.adam(0.0).init(ravel_pytree(layers)[0]))  # zeros at any rate
+
+
 def values(layers: Layers, obs: Array) -> Array:
     """[B, 1 + K] the critics' values: reward first, then the costs."""
     return jax.vmap(mlp, in_axes=(0, None), out_axes=1)(layers, obs)[..., 0]
 
 
+def regression_loss(
+    layers: Layers, obs: Array, target: Array, weight: Array, l2: float, l2_biases: bool
+) -> Array:
+    """Σ over critics of the weighted mean squared error plus the L2 term."""
+    error = values(layers, obs) - target
+    fit = jnp.sum(weight[:, None] * error**2) / jnp.sum(weight)
+    penalised = jax.tree.leaves(layers) if l2_biases else [w for w, _ in layers]
+    return fit + l2 * sum(jnp.sum(p * p) for p in penalised)
+
+
 @dataclass(frozen=True)
 class CriticFit:
-    """How the critics are fitted after each policy step."""
+    """Critics that are fitted apart from the policy, once in an epoch."""
 
     critic_lr: float = 1e-3
     """Learning rate of Adam."""
@@ -67,17 +84,8 @@ class CriticFit:
                 f"critic_reward_weight={self.critic_reward_weight} must be positive; 1 is usual."
             )
 
-    def init(self, key: Array, obs_size: int, constraints: int, hidden: Sequence[int]) -> Critics:
-        """Fresh networks for the reward and `constraints` costs."""
-        keys = jax.random.split(key, 1 + constraints)
-        layers = jax.vmap(lambda k: init_mlp(k, (obs_size, *hidden, 1)))(keys)
-        return Critics(layers, self.optimiser().init(ravel_pytree(layers)[0]))
-
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(self.critic_lr)
-
     def loss(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:
-        """Σ over critics of the weighted mean squared error plus the L2 term."""
+        """The regression's, with the reward critic counted as often as it weighs."""
         total = self._sum(layers, obs, target, weight)
         if self.critic_reward_weight == 1:
             return total
@@ -85,17 +93,14 @@ class CriticFit:
         return total + (self.critic_reward_weight - 1) * reward
 
     def _sum(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:
-        error = values(layers, obs) - target
-        fit = jnp.sum(weight[:, None] * error**2) / jnp.sum(weight)
-        penalised = jax.tree.leaves(layers) if self.critic_l2_biases else [w for w, _ in layers]
-        return fit + self.critic_l2 * sum(jnp.sum(p * p) for p in penalised)
+        return regression_loss(layers, obs, target, weight, self.critic_l2, self.critic_l2_biases)
 
-    def __call__(
-        self, learner: Learner, batch: Batch, key: Array, stale: Array | float = 0.0
-    ) -> tuple[Learner, Metrics]:
-        """Fit to `batch.target`; `stale` is the norm of the policy's last gradient (D7)."""
-        flat, unravel = ravel_pytree(learner.critics.layers)
-        optimiser = self.optimiser()
+    def fit(
+        self, critics: Critics, batch: Batch, key: Array, gradient_norm: Array | None = None
+    ) -> tuple[Critics, Metrics]:
+        """Fit to `batch.target`; the norm is that of the policy's last gradient (D7)."""
+        flat, unravel = ravel_pytree(critics.layers)
+        optimiser = optax.adam(self.critic_lr)
         index, used = minibatches(
             key, batch.obs.shape[0], self.critic_minibatch, self.critic_passes
         )
@@ -116,12 +121,12 @@ class CriticFit:
             params = optax.apply_updates(params, update)
             return (jnp.asarray(params), moments, stale_norm * scale), loss
 
-        start = jnp.asarray(stale if self.critic_stale_norm else 0.0, flat.dtype)
+        counts = self.critic_stale_norm and gradient_norm is not None
+        start = jnp.asarray(gradient_norm if counts else 0.0, flat.dtype)
         (flat, moments, _), losses = jax.lax.scan(
-            step, (flat, learner.critics.moments, start), (index, used)
+            step, (flat, critics.moments, start), (index, used)
         )
-        critics = Critics(unravel(flat), moments)
-        return replace(learner, critics=critics), {"critic_loss": losses.mean()}
+        return Critics(unravel(flat), moments), {"critic_loss": losses.mean()}
 
 
 def minibatches(key: Array, size: int, minibatch: int, passes: int) -> tuple[Array, Array]:

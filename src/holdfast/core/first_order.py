@@ -11,7 +11,7 @@ gradient of everything that is trained together is clipped as one vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,9 +21,9 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from holdfast.core.critic import CriticFit, Critics, orders
+from holdfast.core.critic import Critics, orders, regression_loss
 from holdfast.core.policies import Layers, Policy
-from holdfast.core.types import Batch, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner, Metrics, replace
 
 
 @jax.tree_util.register_dataclass
@@ -44,7 +44,6 @@ class Rows:
 
 
 _ADAM = optax.scale_by_adam()
-_NOTHING = optax.identity()
 
 Loss = Callable[[Policy, Rows], Array]
 """What a policy is to minimise on a minibatch."""
@@ -89,19 +88,10 @@ class JointCritic:
     critic_l2_biases: bool = True
     """Whether that sum includes the biases (D6)."""
 
-    def fit(self) -> CriticFit:
-        return CriticFit(
-            critic_lr=self.critic_lr,
-            critic_l2=self.critic_l2,
-            critic_l2_biases=self.critic_l2_biases,
-        )
-
-    def init(self, key: Array, obs_size: int, constraints: int, hidden: Sequence[int]) -> Critics:
-        """Fresh networks for the reward and `constraints` costs."""
-        return self.fit().init(key, obs_size, constraints, hidden)
-
     def loss(self, layers: Layers, rows: Rows) -> Array:
-        return self.fit().loss(layers, rows.obs, rows.target, rows.weight)
+        return regression_loss(
+            layers, rows.obs, rows.target, rows.weight, self.critic_l2, self.critic_l2_biases
+        )
 
 
 @dataclass(frozen=True)
@@ -142,19 +132,23 @@ class FirstOrder:
         key: Array,
         loss: Loss,
         critic: JointCritic,
-    ) -> tuple[Learner, optax.OptState, Metrics]:
-        """Train policy and critics together; `extra` is left to the caller."""
+    ) -> Improvement:
+        """Train policy and critics together; `extra` of the result are the policy's moments."""
         flat, unravel = ravel_pytree(learner.critics.layers)
-        optimiser = critic.fit().optimiser()
-        value_loss = lambda params, rows: critic.loss(unravel(params), rows)
+        critics = _Part(
+            lambda params, rows: critic.loss(unravel(params), rows),
+            cast(_Step, optax.adam(critic.critic_lr).update),
+        )
         old = learner.policy
-        actor, unravel_policy = ravel_pytree(old)
-        start = _Fit(actor, moments, flat, learner.critics.moments)
-        rows = _rows(batch, old.log_prob(old.outputs(batch.obs), batch.action))
-        end, told = self._passes(old, start, rows, batch, key, loss, value_loss, optimiser)
-        critics = Critics(unravel(end.critics), end.critic_moments)
-        policy = unravel_policy(end.actor)
-        return replace(learner, policy=policy, critics=critics), end.moments, told
+        start = _Fit(ravel_pytree(old)[0], moments), _Fit(flat, learner.critics.moments)
+        parts = self._policy_part(old, batch, loss), critics
+        (actor, fitted), losses, metrics = self._passes(old, old, start, parts, batch, key)
+        return Improvement(
+            policy=ravel_pytree(old)[1](actor.params),
+            extra=actor.moments,
+            metrics=metrics | {"actor_loss": losses[0], "critic_loss": losses[1]},
+            critics=Critics(unravel(fitted.params), fitted.moments),
+        )
 
     def actor(
         self,
@@ -164,77 +158,93 @@ class FirstOrder:
         key: Array,
         loss: Loss,
         acted: Policy | None = None,
-    ) -> tuple[Policy, optax.OptState, Metrics]:
+    ) -> Improvement:
         """Train the policy alone; `acted` took the actions if `policy` itself did not."""
         flat, unravel = ravel_pytree(policy)
-        start = _Fit(flat, moments, jnp.zeros(0, flat.dtype), None)
-        behaviour = acted or policy
-        log_prob = behaviour.log_prob(behaviour.outputs(batch.obs), batch.action)
-        end, told = self._passes(policy, start, _rows(batch, log_prob), batch, key, loss)
-        del told["critic_loss"]
-        return unravel(end.actor), end.moments, told
+        parts = (self._policy_part(policy, batch, loss),)
+        (end,), losses, metrics = self._passes(
+            policy, acted or policy, (_Fit(flat, moments),), parts, batch, key
+        )
+        return Improvement(unravel(end.params), end.moments, metrics | {"actor_loss": losses[0]})
+
+    def _policy_part(self, old: Policy, batch: Batch, loss: Loss) -> _Part:
+        unravel = ravel_pytree(old)[1]
+        rate = self.actor_lr * (1 - batch.progress if self.actor_decay else 1.0)
+
+        def step(gradient: Array, moments: Any) -> tuple[Array, Any]:
+            move, moments = cast(Any, _ADAM.update(gradient, moments))
+            return -(rate * move).astype(gradient.dtype), moments
+
+        return _Part(lambda params, rows: loss(unravel(params), rows), step)
 
     def _passes(
         self,
         old: Policy,
-        start: _Fit,
-        samples: Rows,
+        acted: Policy,
+        start: tuple[_Fit, ...],
+        parts: tuple[_Part, ...],
         batch: Batch,
         key: Array,
-        loss: Loss,
-        value_loss: Callable[[Array, Rows], Array] = lambda _, rows: jnp.zeros_like(rows.weight[0]),
-        optimiser: optax.GradientTransformation = _NOTHING,
-    ) -> tuple[_Fit, Metrics]:
+    ) -> tuple[tuple[_Fit, ...], Array, Metrics]:
+        """Train all parts, the policy first: (where they end, their last losses, metrics)."""
         unravel = ravel_pytree(old)[1]
         outputs = old.outputs(batch.obs)
-        rate = self.actor_lr * (1 - batch.progress if self.actor_decay else 1.0)
+        samples = _rows(batch, acted.log_prob(acted.outputs(batch.obs), batch.action))
 
-        def step(fit: _Fit, rows: Rows) -> tuple[_Fit, Array]:
-            def total(actor: Array, critics: Array) -> tuple[Array, Array]:
-                parts = jnp.stack([loss(unravel(actor), rows), value_loss(critics, rows)])
-                return parts.sum(), parts
+        def step(fits: tuple[_Fit, ...], rows: Rows) -> tuple[tuple[_Fit, ...], Array]:
+            def total(params: list[Array]) -> tuple[Array, Array]:
+                losses = [part.loss(x, rows) for part, x in zip(parts, params, strict=True)]
+                return jnp.stack(losses).sum(), jnp.stack(losses)
 
-            (grad, critic_grad), parts = jax.grad(total, (0, 1), has_aux=True)(
-                fit.actor, fit.critics
-            )
-            norm = jnp.sqrt(grad @ grad + critic_grad @ critic_grad)
+            gradients, losses = jax.grad(total, has_aux=True)([fit.params for fit in fits])
+            norm = jnp.sqrt(sum((g @ g for g in gradients[1:]), gradients[0] @ gradients[0]))
             scale = jnp.minimum(1.0, self.max_norm / (norm + 1e-6))
-            updates = (
-                _ADAM.update(grad * scale, fit.moments),
-                optimiser.update(critic_grad * scale, fit.critic_moments),
-            )
-            (move, moments), (shift, critic_moments) = cast(Any, updates)
-            actor = fit.actor - (rate * move).astype(fit.actor.dtype)
-            return _Fit(actor, moments, fit.critics + shift, critic_moments), parts
+            ends: list[_Fit] = []
+            for part, fit, gradient in zip(parts, fits, gradients, strict=True):
+                change, moments = part.step(gradient * scale, fit.moments)
+                ends.append(_Fit(fit.params + change, moments))
+            return tuple(ends), losses
 
-        def one_pass(state: tuple[Array, _Fit, Array, Array]) -> tuple[Array, _Fit, Array, Array]:
-            done, fit, _, _ = state
+        def one_pass(state: _Pass) -> _Pass:
+            done, fits, _, _ = state
             rows = _shuffled(jax.random.fold_in(key, done), samples, self.minibatch)
-            fit, parts = jax.lax.scan(step, fit, rows)
-            new = unravel(fit.actor).outputs(batch.obs)
-            return done + 1, fit, batch.weight @ old.kl(outputs, new), parts.mean(0)
+            fits, losses = jax.lax.scan(step, fits, rows)
+            new = unravel(fits[0].params).outputs(batch.obs)
+            return done + 1, fits, batch.weight @ old.kl(outputs, new), losses.mean(0)
 
-        def going(state: tuple[Array, _Fit, Array, Array]) -> Array:
+        def going(state: _Pass) -> Array:
             # written so that a KL that is not a number ends the loop
             return (state[0] < self.passes) & ((state[0] == 0) | (state[2] <= self.kl_stop))
 
         zero = jnp.zeros((), batch.weight.dtype)
-        done, end, kl, parts = jax.lax.while_loop(
-            going, one_pass, (jnp.zeros((), jnp.int32), start, zero, jnp.zeros(2, zero.dtype))
-        )
-        told = {"kl": kl, "passes": done, "actor_loss": parts[0], "critic_loss": parts[1]}
-        return end, told
+        first = jnp.zeros((), jnp.int32), start, zero, jnp.zeros(len(parts), zero.dtype)
+        done, end, kl, losses = jax.lax.while_loop(going, one_pass, first)
+        return end, losses, {"kl": kl, "passes": done}
+
+
+_Step = Callable[[Array, Any], tuple[Array, Any]]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One of the things that are trained together, its parameters a flat vector."""
+
+    loss: Callable[[Array, Rows], Array]
+    step: _Step
+    """(gradient, moments) → (change of the parameters, moments)."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Fit:
-    """What the passes change: parameters as flat vectors, with their moments."""
+    """What the passes change of a part."""
 
-    actor: Array
-    moments: optax.OptState
-    critics: Array
-    critic_moments: Any
+    params: Array
+    moments: Any
+
+
+_Pass = tuple[Array, tuple[_Fit, ...], Array, Array]
+"""(passes done, all parts, KL, mean losses)."""
 
 
 def _rows(batch: Batch, log_prob: Array) -> Rows:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from holdfast.core.types import Batch
+from holdfast.core.types import Batch, Improvement, replace
 
 
 @jax.tree_util.register_dataclass
@@ -150,6 +150,12 @@ class Priced:
     """Of the policy's Adam."""
 
 
+def priced(step: Improvement, price: Price | Control) -> Improvement:
+    """A step of the first-order loop, whose state are its moments, with the price it was at."""
+    metrics = {"multiplier": price.value.sum()} | step.metrics
+    return replace(step, extra=Priced(price, step.extra), metrics=metrics)
+
+
 def mixed_advantage(batch: Batch, price: Array, rescale: bool = True) -> Array:
     """[B] A_r − Σ λ_i A_i, divided by 1 + Σ λ_i so that a high price does not raise the step."""
     price = price.astype(batch.adv_r.dtype)
@@ -157,7 +163,7 @@ def mixed_advantage(batch: Batch, price: Array, rescale: bool = True) -> Array:
     return mixed / (1 + price.sum()) if rescale else mixed
 
 
-def blame(violated: Array, excess: Array, limit: Array) -> Array:
+def recovery_weights(violated: Array, excess: Array, limit: Array) -> Array:
     """[K] weights of the violated costs' advantages in a repair, summing to 1.
 
     Each counts as A_i / b_i, in proportion to its excess / b_i, so that the unit of a cost does

@@ -2,7 +2,7 @@
 """Linear systems with a matrix that is only known by its products.
 
 conjugate_gradients   A x = v by products alone, or (A + M) x = v if M is easily inverted
-woodbury              (ease + Σ_i w_i a_i a_iᵀ) x = v in closed form, for any w and any a
+woodbury              (shift + Σ_i w_i a_i a_iᵀ) x = v in closed form, for any w and any a
 dense                 pseudo-inverse of the matrix formed column by column, for tiny problems
 """
 
@@ -54,18 +54,18 @@ def _ratio(a: Array, b: Array) -> Array:
     return jnp.where(b > 0, a / jnp.where(b > 0, b, 1.0), 0.0)
 
 
-def woodbury(rows: Array, weight: Array, ease: float) -> Product:
-    """v → (ease + Σ_i w_i a_i a_iᵀ)⁻¹ v for rows a_i [K, P] and w_i ≥ 0.
+def woodbury(rows: Array, weight: Array, shift: float) -> Product:
+    """v → (shift + Σ_i w_i a_i a_iᵀ)⁻¹ v for rows a_i [K, P] and w_i ≥ 0.
 
-    The rows √w_i a_i span directions v_j with singular values σ_j; there the matrix is ease + σ_j²,
-    elsewhere ease. Nothing is inverted that could be singular: rows may depend on each other, be
-    zero or be stiffer than `ease` by more than the precision. What rounding alone adds to the span
-    is dropped.
+    The rows √w_i a_i span directions v_j with singular values σ_j; there the matrix is
+    shift + σ_j², elsewhere shift. Nothing is inverted that could be singular: rows may depend on
+    each other, be zero or be stiffer than `shift` by more than the precision. What rounding alone
+    adds to the span is dropped.
     """
     _, sigma, span = jnp.linalg.svd(jnp.sqrt(weight)[:, None] * rows, full_matrices=False)
     sigma = jnp.where(sigma > 10 * jnp.finfo(sigma.dtype).eps * sigma[0], sigma, 0.0)
-    held = sigma**2 / (ease + sigma**2)
-    return lambda v: (v - (held * (span @ v)) @ span) / ease
+    held = sigma**2 / (shift + sigma**2)
+    return lambda v: (v - (held * (span @ v)) @ span) / shift
 
 
 def dense(product: Product, v: Array, rcond: float) -> Array:

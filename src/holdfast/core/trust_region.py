@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from holdfast.core.barrier import BARRIERS
 from holdfast.core.policies import Policy
 from holdfast.core.solve import Product, conjugate_gradients, dense, mean_diagonal, woodbury
-from holdfast.core.types import Batch, Metrics
+from holdfast.core.types import Batch, Improvement, Metrics
 
 
 class Status(enum.IntEnum):
@@ -103,6 +103,10 @@ class Move:
     """Accepted candidate of the search, counted from 1; 0 if none was."""
     gradient_norm: Array
     step_norm: Array
+
+    def improvement(self, extra: Any, metrics: Metrics) -> Improvement:
+        """Of an algorithm with this next state and these metrics of its own."""
+        return Improvement(self.policy, extra, metrics | self.metrics(), self.gradient_norm)
 
     def metrics(self) -> Metrics:
         return {
@@ -233,13 +237,13 @@ class TrustRegion:
         total: Product = lambda v: fisher(v) + (weight * (rows @ v)) @ rows
         if self.solver != "woodbury":
             return self.solve(total, gradient[None])[0], total
-        ease = self.damping or 1.0  # M = ease + Σ w_i a_i a_iᵀ, inverted exactly
+        shift = self.damping or 1.0  # M = shift + Σ w_i a_i a_iᵀ, inverted exactly
         x = conjugate_gradients(
-            lambda v: fisher(v) - ease * v,
+            lambda v: fisher(v) - shift * v,
             gradient,
             self.cg_steps,
             eps=self.cg_eps,
-            inverse=woodbury(rows, weight, ease),
+            inverse=woodbury(rows, weight, shift),
         )
         return x, total
 

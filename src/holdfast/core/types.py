@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that pass between the parts: `Batch` in, `Learner` and `Metrics` out.
+"""The values that pass between the parts: `Batch` and `Learner` in, `Improvement` out.
 
 Shapes: B samples, O observation size, K constraints. `Batch.weight` sums to one: 1/B for samples,
 the occupancy d(s, a) when a finite CMDP is enumerated, so the same update runs without noise.
@@ -23,6 +23,7 @@ __all__ = [
     "Batch",
     "CostScale",
     "CostTerms",
+    "Improvement",
     "Learner",
     "Metrics",
     "check_interior",
@@ -80,6 +81,25 @@ class Learner:
     critics: Critics
     extra: Any
     """The algorithm's own state: a pytree of arrays, from its `init`."""
+
+    def improved(self, step: Improvement) -> Learner:
+        """After a step; critics that it did not train stay as they are."""
+        return Learner(step.policy, step.critics or self.critics, step.extra)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Improvement:
+    """What an algorithm makes of a learner and a batch."""
+
+    policy: Policy
+    extra: Any
+    """Its own next state."""
+    metrics: Metrics
+    gradient_norm: Array | None = None
+    """Of the policy's objective, where there is one gradient; critics may be clipped by it (D7)."""
+    critics: Critics | None = None
+    """Only of a method with a `JointCritic`; the others' are fitted by the training loop."""
 
 
 CostScale = Literal["discount", "episode", "none"]

@@ -95,13 +95,13 @@ def update(
     recovering = bool(np.any(violated)) and (method == "ctrpo" or not inner.reaches_safety(radius))
     if recovering:
         kept = counted & ~violated
-        relief = -np.einsum("k,ksa->sa", _blame(cmdp, old), old.adv_c)
+        relief = -np.einsum("k,ksa->sa", _recovery_weights(cmdp, old), old.adv_c)
         inner = _Inner(old, relief, np.flatnonzero(kept), beta[kept], geometry)
     still = float(np.max(np.abs(inner.objective))) < 1e-14
     return inner.report(old.policy if still else _widest(inner, radius), recovering)
 
 
-def _blame(cmdp: FiniteCMDP, old: ExactValues) -> Floats:
+def _recovery_weights(cmdp: FiniteCMDP, old: ExactValues) -> Floats:
     """[K] weights of the costs in a recovery: relative excess, for costs in units of the limit."""
     weight = np.zeros(len(old.slack))
     for i in np.flatnonzero(old.slack <= 0.0):

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One update: the algorithm improves the policy, the loop fits the critics, both at once.
+
+    parts = split(algorithm)             # compiled apart
+    update = concurrent(parts)           # (learner, batch, key) → (learner, metrics)
+
+The regression is a chain of small products that keeps one core busy, the policy step is wide. Each
+part is a function of its arguments alone, so their order cannot change a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import jax
+from jax import Array
+
+from holdfast.algorithms import Algorithm, InMinibatches
+from holdfast.core.critic import CriticFit, Critics
+from holdfast.core.types import Batch, Improvement, Learner, Metrics
+
+Fit = Callable[[Critics, Batch, Array, Array | None], tuple[Critics, Metrics]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The compiled parts of an update. Both take the update's key."""
+
+    improve: Callable[[Learner, Batch, Array], Improvement]
+    fit: Fit | None
+    """None: critics learn in the policy's own minibatches, so `improve` returns them too."""
+    fit_waits: bool = False
+    """The norm of the policy's gradient counts in the fit (D7), so that comes second."""
+
+
+def split(algorithm: Algorithm) -> Parts:
+    """What the algorithm does to the policy, and the fit of critics that it leaves to the loop."""
+    critic = algorithm.critic
+    if not isinstance(critic, CriticFit):
+        return Parts(jax.jit(algorithm.improve), None)
+    if not isinstance(algorithm, InMinibatches):  # the fit alone draws from the key
+        return Parts(jax.jit(algorithm.improve), jax.jit(critic.fit), critic.critic_stale_norm)
+
+    def improve(learner: Learner, batch: Batch, key: Array) -> Improvement:
+        return algorithm.improve(learner, batch, jax.random.split(key)[0])
+
+    def fit(
+        critics: Critics, batch: Batch, key: Array, norm: Array | None = None
+    ) -> tuple[Critics, Metrics]:
+        return critic.fit(critics, batch, jax.random.split(key)[1], norm)
+
+    return Parts(jax.jit(improve), jax.jit(fit))
+
+
+def concurrent(parts: Parts) -> Callable[[Learner, Batch, Array], tuple[Learner, Metrics]]:
+    """The whole update: policy and critics at once unless one needs the other."""
+    improve, fit = parts.improve, parts.fit
+
+    def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        if fit is None:
+            step = improve(learner, batch, key)
+            return learner.improved(step), step.metrics
+        if parts.fit_waits:
+            step = improve(learner, batch, key)
+            critics, fitted = fit(learner.critics, batch, key, step.gradient_norm)
+        else:
+            with ThreadPoolExecutor(1) as beside:
+                fitting = beside.submit(fit, learner.critics, batch, key, None)
+                step = improve(learner, batch, key)
+                critics, fitted = fitting.result()
+        return Learner(step.policy, critics, step.extra), step.metrics | fitted
+
+    return update
