@@ -7,6 +7,7 @@ WandB        Weights & Biases (extra `wandb`)
 
 from __future__ import annotations
 
+import importlib
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +48,7 @@ class WandB:
 
     def __init__(self, project: str, folder: Path, config: Mapping[str, Any]) -> None:
         try:
-            import wandb
+            wandb: Any = importlib.import_module("wandb")
         except ImportError:
             raise ValueError(
                 "W&B is not installed: `pip install 'holdfast[wandb]'`, or leave --wandb out."
