@@ -150,7 +150,7 @@ def resume_command(
     follow(folder, env, state, quiet, tensorboard, wandb)
 
 
-DEMO_EPISODES = 300
+DEMO_EPISODES = 800
 """At most: half a minute. They prove safety where the mean cost is about 10 or less."""
 
 
