@@ -151,7 +151,7 @@ def resume_command(
 
 
 DEMO_EPISODES = 800
-"""At most: half a minute. They prove safety where the mean cost is about 10 or less."""
+"""At most: they prove safety where the mean cost is about 20 or less (docs/verdict.md)."""
 
 
 def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
