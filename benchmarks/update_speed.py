@@ -23,9 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from holdfast.algorithms import CTRPO
+from holdfast.core.barrier import Barriers
 from holdfast.core.critic import CriticFit, init_critics
+from holdfast.core.linearise import linearise
 from holdfast.core.policies import init_gaussian
-from holdfast.core.trust_region import Barriers, TrustRegion, linearise
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, sampled_batch
 from holdfast.update import concurrent, split
 

@@ -15,8 +15,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from holdfast.algorithms import CTRPO, TRPO, c_npg
+from holdfast.core.barrier import Barriers
 from holdfast.core.critic import init_critics
-from holdfast.core.trust_region import Barriers, TrustRegion, linearise
+from holdfast.core.linearise import linearise
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Learner
 from holdfast.run import make_run
 from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy

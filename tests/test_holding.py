@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from holdfast.core.trust_region import TrustRegion, linearise
+from holdfast.core.linearise import linearise
+from holdfast.core.trust_region import TrustRegion
 from holdfast.tabular.batch import exact_batch, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 

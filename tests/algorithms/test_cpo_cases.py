@@ -10,8 +10,9 @@ import pytest
 
 from holdfast.algorithms import CPO, PCPO, cpo_hysteresis
 from holdfast.core.critic import init_critics
+from holdfast.core.move import Trial
 from holdfast.core.policies import Categorical
-from holdfast.core.trust_region import Trial, TrustRegion
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, replace, sampled_batch
 from holdfast.tabular.batch import batch_of, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy

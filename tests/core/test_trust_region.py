@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
+from holdfast.core.barrier import Barriers
+from holdfast.core.linearise import linearise
+from holdfast.core.move import Status
 from holdfast.core.policies import init_categorical, init_gaussian
-from holdfast.core.trust_region import Barriers, Status, TrustRegion, blocked_error, linearise
+from holdfast.core.trust_region import TrustRegion, blocked_error
 from holdfast.core.types import sampled_batch
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from holdfast.core.trust_region import Barriers, TrustRegion, linearise
+from holdfast.core.barrier import Barriers
+from holdfast.core.linearise import linearise
+from holdfast.core.trust_region import TrustRegion
 from holdfast.tabular.barrier import BARRIERS
 from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy

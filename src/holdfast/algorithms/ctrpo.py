@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.barrier import BARRIERS, BarrierName
+from holdfast.core.barrier import BARRIERS, BarrierName, Barriers
 from holdfast.core.critic import CriticFit
+from holdfast.core.move import Accept
 from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
-from holdfast.core.trust_region import Accept, Barriers, TrustRegion
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
     CostScale,

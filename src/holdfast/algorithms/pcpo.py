@@ -16,8 +16,10 @@ from jax import Array
 
 from holdfast.core.cpo_step import check_constraints, projection
 from holdfast.core.critic import CriticFit
+from holdfast.core.linearise import linearise
+from holdfast.core.move import Accept, Trial
 from holdfast.core.policies import Policy
-from holdfast.core.trust_region import Accept, Trial, TrustRegion, linearise
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
     CostScale,

@@ -85,3 +85,31 @@ BARRIERS: dict[str, Barrier] = {
 
 BarrierName = Annotated[str, BARRIERS]
 """A key of the table."""
+
+
+@dataclass(frozen=True)
+class Barriers:
+    """The barrier terms of a divergence, one for each constraint."""
+
+    kind: str
+    """A name in `BARRIERS`."""
+    slack: Array
+    """[K] b − J_c, positive where beta is."""
+    beta: Array
+    """[K] β; 0 switches a constraint's barrier off."""
+    confidence: float = 0.0
+    """z: the accept test adds z standard errors, blocked by episode, to what is spent."""
+
+    def curvature(self) -> Array:
+        """[K] β φ''(slack), 0 where the barrier is off."""
+        return jnp.where(self.beta > 0, self.beta * BARRIERS[self.kind].curvature(self.safe), 0.0)
+
+    def divergence(self, spent: Array) -> Array:
+        """Σ_i β_i D_φ, +inf if any active slack is exhausted."""
+        each = self.beta * BARRIERS[self.kind].divergence(self.safe, spent)
+        exhausted = (self.beta > 0) & (spent >= self.slack)
+        return jnp.where(exhausted, jnp.inf, jnp.where(self.beta > 0, each, 0.0)).sum()
+
+    @property
+    def safe(self) -> Array:
+        return jnp.where(self.beta > 0, self.slack, 1.0)

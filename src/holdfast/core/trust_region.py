@@ -13,114 +13,20 @@ objective decide its length.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.flatten_util import ravel_pytree
 
-from holdfast.core.barrier import BARRIERS
+from holdfast.core.barrier import Barriers
+from holdfast.core.linearise import Linearised, linearise
+from holdfast.core.move import Accept, Move, Status, Trial
 from holdfast.core.policies import Policy
+from holdfast.core.search import Found, TryOut, backtrack, bracket
 from holdfast.core.solve import Product, conjugate_gradients, dense, mean_diagonal, woodbury
-from holdfast.core.types import Batch, Improvement, Metrics
-
-
-class Status(enum.IntEnum):
-    """How a step ended. Compiled code cannot raise, so it returns one of these."""
-
-    ACCEPTED = 0
-    NO_STEP_ACCEPTED = 1
-    NO_GRADIENT = 2
-    NOT_FINITE = 3
-
-    @property
-    def sentence(self) -> str:
-        return {
-            Status.ACCEPTED: "a step inside the trust region was taken",
-            Status.NO_STEP_ACCEPTED: "no step along the direction was acceptable; the policy stays",
-            Status.NO_GRADIENT: "the gradient vanishes or has no curvature; the policy stays",
-            Status.NOT_FINITE: "the gradient or the direction is not finite; the policy stays",
-        }[self]
-
-
-@dataclass(frozen=True)
-class Barriers:
-    """The barrier terms of a divergence, one for each constraint."""
-
-    kind: str
-    """A name in `BARRIERS`."""
-    slack: Array
-    """[K] b − J_c, positive where beta is."""
-    beta: Array
-    """[K] β; 0 switches a constraint's barrier off."""
-    confidence: float = 0.0
-    """z: the accept test adds z standard errors, blocked by episode, to what is spent."""
-
-    def curvature(self) -> Array:
-        """[K] β φ''(slack), 0 where the barrier is off."""
-        return jnp.where(self.beta > 0, self.beta * BARRIERS[self.kind].curvature(self.safe), 0.0)
-
-    def divergence(self, spent: Array) -> Array:
-        """Σ_i β_i D_φ, +inf if any active slack is exhausted."""
-        each = self.beta * BARRIERS[self.kind].divergence(self.safe, spent)
-        exhausted = (self.beta > 0) & (spent >= self.slack)
-        return jnp.where(exhausted, jnp.inf, jnp.where(self.beta > 0, each, 0.0)).sum()
-
-    @property
-    def safe(self) -> Array:
-        return jnp.where(self.beta > 0, self.slack, 1.0)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Trial:
-    """What a candidate policy would bring, all against the old policy."""
-
-    gain: Array
-    """E[(ratio − 1) · advantage], the change of the objective."""
-    kl: Array
-    """Mean KL, reduced as the region says."""
-    spent: Array
-    """[K] κ E[(ratio − 1) · A_c], the predicted change of each cost return."""
-    divergence: Array
-    """D, +inf outside the linearised safe set."""
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Move:
-    """A finished step."""
-
-    policy: Policy
-    trial: Trial
-    status: Array
-    """A `Status`."""
-    index: Array
-    """Accepted candidate of the search, counted from 1; 0 if none was."""
-    gradient_norm: Array
-    step_norm: Array
-
-    def improvement(self, extra: Any, metrics: Metrics) -> Improvement:
-        """Of an algorithm with this next state and these metrics of its own."""
-        return Improvement(self.policy, extra, metrics | self.metrics(), self.gradient_norm)
-
-    def metrics(self) -> Metrics:
-        return {
-            "kl": self.trial.kl,
-            "divergence": self.trial.divergence,
-            "gain": self.trial.gain,
-            "accepted": self.index,
-            "status": self.status,
-            "gradient_norm": self.gradient_norm,
-            "step_norm": self.step_norm,
-        }
-
-
-Accept = Callable[[Trial], Array]
+from holdfast.core.types import Batch
 
 
 @dataclass(frozen=True)
@@ -211,8 +117,7 @@ class TrustRegion:
             return self.trial(local, local.moved(scale * step), advantage, barriers)
 
         default: Accept = lambda t: (t.gain >= 0) & (t.divergence <= self.radius)
-        search = self.bracket if self.search == "bracket" else self.backtrack
-        scale, index, trial = search(try_out, accept or default, usable)
+        scale, index, trial = self.searched(try_out, accept or default, usable)
         scale = jnp.where(index > 0, scale, 0.0)
         return Move(
             policy=local.moved(scale * step),
@@ -223,6 +128,14 @@ class TrustRegion:
             index=index,
             gradient_norm=gradient_norm,
             step_norm=scale * jnp.linalg.norm(step),
+        )
+
+    def searched(self, try_out: TryOut, accept: Accept, usable: Array) -> Found:
+        """How far along the step, by the search that is set."""
+        if self.search == "bracket":
+            return bracket(try_out, accept, usable, self.backtracks, self.radius)
+        return backtrack(
+            try_out, accept, usable, self.backtracks, self.shrink, self.quit_not_finite
         )
 
     def direction(
@@ -281,104 +194,6 @@ class TrustRegion:
             divergence = kl + barriers.divergence(guarded)
         gain = jnp.sum(batch.weight * excess * advantage)
         return Trial(gain, kl, spent, jnp.where(jnp.isfinite(gain), divergence, jnp.inf))
-
-    def backtrack(
-        self, try_out: Callable[[Array], Trial], accept: Accept, usable: Array
-    ) -> tuple[Array, Array, Trial]:
-        """The first of 1, shrink, shrink², ... that is accepted; (scale, index from 1, trial)."""
-
-        def body(state: tuple[Array, Array, Trial]) -> tuple[Array, Array, Trial]:
-            j, _, _ = state
-            trial = try_out(self.shrink ** j.astype(zero.dtype))
-            return j + 1, accept(trial), trial
-
-        def searching(state: tuple[Array, Array, Trial]) -> Array:
-            hopeless = self.quit_not_finite & ~jnp.isfinite(state[2].kl)
-            return usable & ~state[1] & ~hopeless & (state[0] < self.backtracks)
-
-        blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(try_out, 1.0))
-        zero = blank.kl
-        tried, accepted, trial = jax.lax.while_loop(
-            searching, body, (jnp.zeros((), jnp.int32), jnp.zeros((), bool), blank)
-        )
-        index = jnp.where(accepted, tried, 0)
-        return self.shrink ** (tried - 1).astype(zero.dtype), index, trial
-
-    def bracket(
-        self, try_out: Callable[[Array], Trial], accept: Accept, usable: Array
-    ) -> tuple[Array, Array, Trial]:
-        """The longest accepted step up to 8 times the modelled one, by doubling and bisection.
-
-        Stops once the divergence lies within 5 % of the radius, so the budget is really used.
-        """
-
-        def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
-            j, low, high, index, best = state
-            scale = jnp.where(jnp.isinf(high), jnp.maximum(2 * low, 1.0), 0.5 * (low + high))
-            trial = try_out(scale)
-            good = accept(trial)
-            keep = lambda new, old: jnp.where(good, new, old)
-            low, high = jnp.where(good, scale, low), jnp.where(good, high, scale)
-            return j + 1, low, high, keep(j + 1, index), jax.tree.map(keep, trial, best)
-
-        def searching(state: tuple[Any, ...]) -> Array:
-            j, low, high, _, best = state
-            done = (best.divergence >= 0.95 * self.radius) | (low >= 8.0) | (high - low < 1e-3)
-            return usable & ~done & (j < self.backtracks)
-
-        blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(try_out, 1.0))
-        number = lambda x: jnp.asarray(x, blank.kl.dtype)
-        none = jnp.zeros((), jnp.int32)
-        _, low, _, index, best = jax.lax.while_loop(
-            searching, body, (none, number(0), number(jnp.inf), none, blank)
-        )
-        return low, index, best
-
-
-@dataclass(frozen=True)
-class Linearised:
-    """A policy seen from its own parameters: outputs, gradients and Fisher products on a batch."""
-
-    batch: Batch
-    theta: Array
-    """[P] all parameters as one vector."""
-    moved: Callable[[Array], Policy]
-    """step [P] → the policy at theta + step."""
-    outputs: Any
-    log_prob: Array
-    """[B] of the batch's actions under the policy itself."""
-    fisher: Product
-    """v → F v, F = E[score scoreᵀ], divided by d_a if the KL is averaged."""
-    gradients: Callable[[Array], Array]
-    """[B, m] advantages → [m, P] gradients of E[ratio · advantage]."""
-
-    def spending(self) -> Array:
-        """[K, P] gradients of κ E[ratio · A_c]."""
-        return self.batch.horizon * self.gradients(self.batch.adv_c)
-
-    def power(self) -> Array:
-        """[K] κ² E[A_c²]: what the squares of those gradients are measured against."""
-        return self.batch.horizon**2 * (self.batch.weight @ self.batch.adv_c**2)
-
-
-def linearise(policy: Policy, batch: Batch, kl_average: bool) -> Linearised:
-    """Everything the quadratic model needs, from one linearisation of the network."""
-    theta, unravel = ravel_pytree(policy)
-    outputs, push = jax.linearize(lambda t: unravel(t).outputs(batch.obs), theta)
-    pull = jax.linear_transpose(push, theta)
-    log_prob, pull_log = jax.vjp(lambda out: policy.log_prob(out, batch.action), outputs)
-    scale = 1 / policy.action_dims if kl_average else 1.0
-
-    def fisher(v: Array) -> Array:
-        return scale * pull(policy.fisher(outputs, push(v), batch.weight))[0]
-
-    def gradients(advantages: Array) -> Array:
-        one = lambda adv: pull(pull_log(batch.weight * adv)[0])[0]
-        return jax.vmap(one, in_axes=1)(advantages)
-
-    return Linearised(
-        batch, theta, lambda step: unravel(theta + step), outputs, log_prob, fisher, gradients
-    )
 
 
 def blocked_error(batch: Batch, excess: Array) -> Array:
