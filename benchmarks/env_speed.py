@@ -21,10 +21,10 @@ import numpy as np
 
 from holdfast.envs import native
 from holdfast.envs.acting import Actor
+from holdfast.envs.native.batch.navigation import NavigationBatch
 from holdfast.envs.native.catalogue import simulate
 from holdfast.envs.native.engine import COMPLETE, get_states, mujoco
-from holdfast.envs.native.navigation import NavigationBatch
-from holdfast.envs.native.physics import SUBSTEPS
+from holdfast.envs.native.worlds.physics import SUBSTEPS
 
 PAPER = (
     "SafetyAntVelocity-v1", "SafetyHalfCheetahVelocity-v1", "SafetyHumanoidVelocity-v1",

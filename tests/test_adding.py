@@ -43,7 +43,7 @@ def add_algorithm(package: Path, *, registered: bool = True) -> None:
 def add_task(package: Path) -> None:
     """An entry."""
     level = 'Level((TIGHT_GOAL, many(TIGHT_HAZARDS, 3)), "goal", ("cost_hazards",), time_limit=50)'
-    insert(package / "envs/native/tasks.py", '    "Goal0": ', f'    "Goal3": {level},\n')
+    insert(package / "envs/native/worlds/tasks.py", '    "Goal0": ', f'    "Goal3": {level},\n')
 
 
 def add_barrier(package: Path) -> None:

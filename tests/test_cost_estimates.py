@@ -11,8 +11,8 @@ from rich.console import Console
 from holdfast import make_env, make_run
 from holdfast.bars import Bar
 from holdfast.core.episodes import Episodes
-from holdfast.plot import plot_run
 from holdfast.runs.folder import create
+from holdfast.runs.plot import plot_run
 from holdfast.runs.training import train_in_folder
 from holdfast.train import cost_estimate, excess, train
 

@@ -35,7 +35,7 @@ def launch(suite: Path, out: Path, **options: object) -> subprocess.Popen[bytes]
     """The bench command in a process of its own."""
     given = {"jobs": 2} | options
     call = f"bench({str(suite)!r}, out=Path({str(out)!r}), **{given!r})"
-    code = f"from pathlib import Path; from holdfast.bench.command import bench; {call}"
+    code = f"from pathlib import Path; from holdfast.cli.comparing import bench; {call}"
     cache = {"HOLDFAST_CACHE": str(suite.parent / "cache")}
     return subprocess.Popen(
         [sys.executable, "-c", code], env=os.environ | cache, stderr=subprocess.PIPE

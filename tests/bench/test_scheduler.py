@@ -11,9 +11,9 @@ from rich.console import Console
 
 from holdfast.bench import scheduler
 from holdfast.bench.board import Board
-from holdfast.bench.command import bench
 from holdfast.bench.scheduler import BUSY, train_cells
 from holdfast.bench.suite import Cell
+from holdfast.cli.comparing import bench
 from holdfast.run import make_run
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.algorithms import ALGORITHMS
-from holdfast.bench.command import bench, refuse_other_settings
 from holdfast.bench.estimate import duration, forecast
 from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
+from holdfast.cli.comparing import bench, refuse_other_settings
 from holdfast.run import to_json
 
 SMALL: dict[str, Any] = {

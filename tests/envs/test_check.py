@@ -10,8 +10,7 @@ import pytest
 from gymnasium import spaces
 from rich.console import Console
 
-from holdfast.envs.check import check_env
-from holdfast.envs.findings import Finding, print_findings
+from holdfast.envs.check import Finding, check_env, print_findings
 from holdfast.envs.make import make_env
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from sample_runs import TASKS, write_runs
 
-from holdfast.report.html import write_page
-from holdfast.report.payload import payload
+from holdfast.report.html import payload, write_page
 from holdfast.report.summary import summarise
 from holdfast.runs.find import load
 

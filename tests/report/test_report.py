@@ -14,7 +14,7 @@ from sample_runs import ALGORITHMS, TASKS, write_runs
 from holdfast.report import report
 from holdfast.report.curves import curves
 from holdfast.report.finals import marks
-from holdfast.report.payload import differing, payload, short
+from holdfast.report.html import differing, payload, short
 from holdfast.report.summary import Summary, summarise
 from holdfast.report.tables import latex, latex_final
 from holdfast.runs.find import load

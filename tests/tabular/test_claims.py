@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from holdfast.tabular import claims
+from holdfast.tabular.claims import log_linear_scores, policy_velocity
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry, Trajectory, direction, flow
 from holdfast.tabular.instances import uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, occupancy
-from holdfast.tabular.parametrisation import log_linear_scores, policy_velocity
 from holdfast.tabular.projection import bregman_projection
 from holdfast.tabular.trust import update
 

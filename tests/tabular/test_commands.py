@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.tabular import claims, commands
+from holdfast.cli import exact
+from holdfast.tabular import claims
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.figures import figures, paths, penalty, policy_square
 from holdfast.tabular.files import write_cmdp
@@ -26,7 +27,7 @@ from holdfast.tabular.trust import Method, update
 
 def test_solve_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_cmdp(toy(), tmp_path / "toy.json")
-    commands.solve(str(tmp_path / "toy.json"), json=True)
+    exact.solve(str(tmp_path / "toy.json"), json=True)
     report = json.loads(capsys.readouterr().out)
     assert report["reward_return"] == pytest.approx(1.10319032, abs=5e-9)
     assert report["constraints"][0]["state"] == "active"
@@ -34,17 +35,17 @@ def test_solve_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_solve_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    commands.solve("toy", limit=(0.3,))
+    exact.solve("toy", limit=(0.3,))
     shown = capsys.readouterr().out
     assert "1.22" in shown and "active" in shown
-    commands.solve("toy", limit=(float("inf"),))
+    exact.solve("toy", limit=(float("inf"),))
     assert "off" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="1"):
-        commands.solve("toy", limit=(0.001,))
+        exact.solve("toy", limit=(0.001,))
     assert "infeasible" in capsys.readouterr().out
-    commands.solve("grid:lava")
+    exact.solve("grid:lava")
     assert "more states" in capsys.readouterr().out
-    commands.solve("FrozenLake-v1", limit=(0.001,))
+    exact.solve("FrozenLake-v1", limit=(0.001,))
     assert "active" in capsys.readouterr().out
 
 
@@ -54,17 +55,17 @@ MACHINE = Path(__file__).parents[2] / "docs" / "examples" / "machine.json"
 def test_the_example_file_through_every_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commands.solve(str(MACHINE))
+    exact.solve(str(MACHINE))
     assert "V_r = 1.015" in capsys.readouterr().out
     assert json.loads(MACHINE.read_text()) == json.loads(
         (MACHINE.parents[1] / "tabular.md").read_text().split("```json\n")[1].split("```")[0]
     )
-    commands.verify(str(MACHINE))
+    exact.verify(str(MACHINE))
     shown = capsys.readouterr().out
     assert "toy" not in shown and shown.count("holds") == len(claims.EVERYWHERE)
-    commands.figures("polytope", str(tmp_path), ("svg",), cmdp=str(MACHINE))
+    exact.figures("polytope", str(tmp_path), ("svg",), cmdp=str(MACHINE))
     assert "safe optimum,0.4480874317" in (tmp_path / "polytope.csv").read_text()
-    commands.playground(str(tmp_path / "p.html"), str(MACHINE))
+    exact.playground(str(tmp_path / "p.html"), str(MACHINE))
     assert '"gamma": 0.95' in (tmp_path / "p.html").read_text()
     with pytest.raises(ValueError, match="paths work for any CMDP"):
         figures("polytope", tmp_path, ("svg",), own=gridworld("corridor"))
@@ -72,25 +73,25 @@ def test_the_example_file_through_every_command(
 
 @pytest.mark.parametrize("source", [str(MACHINE), "toy", "implicit-bias", "grid:corridor"])
 def test_solve_honours_gamma(source: str) -> None:
-    assert commands.load(source, 0.5).gamma == 0.5 != commands.load(source).gamma
+    assert exact.load(source, 0.5).gamma == 0.5 != exact.load(source).gamma
 
 
 @pytest.mark.parametrize("source", ["grid:moon", "no-such-env"])
 def test_solve_refuses_unknown_sources(source: str) -> None:
     with pytest.raises(ValueError, match=r"unknown gridworld|neither"):
-        commands.solve(source)
+        exact.solve(source)
     with pytest.raises(ValueError, match="one for each"):
-        commands.solve("toy", limit=(0.1, 0.2))
+        exact.solve("toy", limit=(0.1, 0.2))
 
 
 def test_verify_prints_a_verdict_for_each_claim(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands.verify(random=0)
+    exact.verify(random=0)
     assert capsys.readouterr().out.count("holds") == len(claims.check_claims(0, seed=0))
     monkeypatch.setattr(claims, "occupancy", lambda cmdp, policy: 2.0 * occupancy(cmdp, policy))
     with pytest.raises(SystemExit, match="1"):
-        commands.verify(random=0)
+        exact.verify(random=0)
     assert "FAILS" in capsys.readouterr().out
 
 

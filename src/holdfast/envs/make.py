@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.envs.base import VecEnv
-from holdfast.envs.cost import CostFunction
-from holdfast.envs.gymnasium import Vectorise, gym_batch
-from holdfast.envs.opening import EnvSource, resolve
+from holdfast.envs.foreign.batch import Vectorise, gym_batch
+from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.source import EnvSource, resolve
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv
 from holdfast.process import cores

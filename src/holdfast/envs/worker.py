@@ -2,22 +2,87 @@
 """A worker process: it owns a share of a batch and does what its parent asks.
 
 It ends when its parent closes the pipe or dies, however it dies: idle it sees the end of the pipe,
-at work it looks for its parent now and then.
+at work it looks for its parent now and then. A message is a JSON header and raw arrays over a pipe:
+no pickle, no shared memory, no names in the file system, so nothing is left behind when a process
+is killed, and the end of the pipe tells the other side.
 """
 
 import io
+import json
 import os
 import signal
+import struct
 import sys
 import traceback
+from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 import cloudpickle
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, collect
 from holdfast.envs.base import Floats, VecEnv
-from holdfast.envs.messages import Arrays, Disconnected, Message, receive, send
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Disconnected(Exception):
+    """The other side is gone."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is said, and the arrays that go with it."""
+
+    head: dict[str, Any]
+    arrays: Arrays
+
+
+def send(pipe: BinaryIO, head: dict[str, Any], arrays: Arrays | None = None) -> None:
+    """Write one message; `pipe` is unbuffered."""
+    solid: dict[str, Any] = {
+        name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()
+    }
+    layout = [(name, array.dtype.str, array.shape) for name, array in solid.items()]
+    text = json.dumps({"head": head, "arrays": layout}).encode()
+    try:
+        _write(pipe, struct.pack("<Q", len(text)) + text)
+        for array in solid.values():
+            if array.size:
+                _write(pipe, memoryview(array.reshape(-1)).cast("B"))
+    except (BrokenPipeError, ValueError) as error:
+        raise Disconnected from error
+
+
+def receive(pipe: BinaryIO) -> Message:
+    """Read one message."""
+    (length,) = struct.unpack("<Q", _read(pipe, 8))
+    decoded = json.loads(bytes(_read(pipe, length)))
+    arrays: Arrays = {}
+    for name, dtype, shape in decoded["arrays"]:
+        count = int(np.prod(shape))
+        raw = _read(pipe, count * np.dtype(dtype).itemsize)
+        arrays[name] = np.frombuffer(raw, dtype).reshape(shape)
+    return Message(decoded["head"], arrays)
+
+
+def _write(pipe: BinaryIO, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while len(view):
+        view = view[pipe.write(view) :]
+
+
+def _read(pipe: BinaryIO, length: int) -> bytearray:
+    """Exactly `length` bytes, in writable memory."""
+    data = bytearray(length)
+    view, done = memoryview(data), 0
+    while done < length:
+        count = pipe.readinto(view[done:])  # type: ignore[attr-defined]
+        if not count:
+            raise Disconnected
+        done += count
+    return data
 
 
 class Share:

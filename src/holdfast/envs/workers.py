@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32, Rollout, check_noise
 from holdfast.envs.base import Floats, NotReproducible, OnProgress, Snapshot, Step, VecEnv
-from holdfast.envs.messages import Arrays, Disconnected, Message, receive, send
+from holdfast.envs.worker import Arrays, Disconnected, Message, receive, send
 
 Process = subprocess.Popen[bytes]
 GRACE = 5.0

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from holdfast.report.curves import curves
 from holdfast.report.figures import write_figures
-from holdfast.report.html import write_page
-from holdfast.report.payload import payload
+from holdfast.report.html import payload, write_page
 from holdfast.report.summary import summarise
 from holdfast.report.tables import write_tables
 from holdfast.runs.find import load, not_started

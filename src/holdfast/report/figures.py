@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.report.curves import CURVES, Curve
 from holdfast.report.finals import Pair
-from holdfast.report.payload import limits, short
+from holdfast.report.html import limits, short
 from holdfast.report.summary import METRICS, Summary
 
 if TYPE_CHECKING:

@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """One self-contained page: markup, style, script and data in one file that needs no network."""
 
+import base64
 import html
 import json
+import re
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from holdfast.core.stats import Array, Estimate
+from holdfast.report.curves import CURVES, Curve, curves
+from holdfast.report.finals import regret_column
+from holdfast.report.summary import Summary
+from holdfast.runs.log import Setting
 
 SCRIPTS = ("stats.js", "charts.js", "page.js")
 
@@ -35,3 +46,140 @@ def write_page(out: Path, data: dict[str, Any]) -> Path:
     fresh.write_text("".join(pieces), "utf-8")
     fresh.replace(target)
     return target
+
+
+def payload(summary: Summary, title: str, watch: float | None = None) -> dict[str, Any]:
+    """What the page's script reads; see page.js."""
+    index = {label: i for i, label in enumerate(summary.labels)}
+    where = {task: i for i, task in enumerate(summary.tasks)}
+    key = lambda pair: f"{index[pair[0]]},{where[pair[1]]}"
+    return {
+        "title": title,
+        "watch": watch,
+        "rows": sum(run.columns["env_steps"].size for run in summary.runs),
+        "runs": len(summary.runs),
+        "done": sum(run.done for run in summary.runs),
+        "smoothed": regret_column(summary.runs) == "cost_regret",
+        "labels": list(summary.labels),
+        "tasks": [_task(summary, task) for task in summary.tasks],
+        "finals": {
+            key(pair): {
+                "seeds": final.seeds,
+                "reward": _round(final.reward),
+                "cost": _round(final.cost),
+                "excess": _round(final.excess),
+                "regret": _round(final.regret),
+            }
+            for pair, final in summary.finals.items()
+        },
+        "estimates": {
+            key(pair): {m: _triple(e) for m, e in estimates.items()}
+            for pair, estimates in summary.estimates.items()
+        },
+        "bold": [key(pair) for pair in summary.bold],
+        "boxed": [key(pair) for pair in summary.boxed],
+        "aggregate": {
+            str(index[label]): {m: _triple(e) for m, e in estimates.items()}
+            for label, estimates in summary.aggregate.items()
+        },
+        "curves": {key(pair): _curves(found) for pair, found in curves(summary.runs).items()},
+        "timing": {
+            key(pair): [_number(v) for v in (t.rollout, t.update, t.speed, t.hours)]
+            for pair, t in summary.timing.items()
+        },
+        "config": _configs(summary),
+        "incomplete": summary.incomplete,
+        "skipped": summary.skipped,
+    }
+
+
+def short(task: str) -> str:
+    """SafetyAntVelocity-v1 -> AntVelocity"""
+    return re.sub(r"^Safety(?=[A-Z])|-v\d+$", "", task)
+
+
+def limits(summary: Summary, task: str) -> list[float]:
+    """Distinct cost limits under which the task was run, in the units its cost is drawn in."""
+    return sorted({final.limit for (_, where), final in summary.finals.items() if where == task})
+
+
+def differing(summary: Summary) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """(settings that differ between labels: key -> label -> text, settings common to all)."""
+    table: dict[str, dict[str, str]] = {}
+    for label in summary.labels:
+        members = [run for run in summary.runs if run.label == label]
+        for name in {name for run in members for name in run.config}:
+            by_task: dict[str, set[str]] = {}
+            for run in members:
+                by_task.setdefault(_text(run.config.get(name)), set()).add(short(run.task))
+            table.setdefault(name, {})[label] = _values(by_task)
+    noise = {"seed", "env", "task"}
+    table = {name: values for name, values in sorted(table.items()) if name not in noise}
+    same = {
+        name: next(iter(values.values()))
+        for name, values in table.items()
+        if len(values) == len(summary.labels) and len(set(values.values())) == 1
+    }
+    return {name: values for name, values in table.items() if name not in same}, same
+
+
+def _values(by_task: Mapping[str, set[str]]) -> str:
+    """One value, or the common one and where it is another."""
+    ordered = sorted(by_task, key=lambda value: (-len(by_task[value]), value))
+    if len(ordered) > 4:
+        return f"{len(ordered)} values"
+    first, *rest = ordered
+    return "; ".join(
+        [first, *(f"{value} on {', '.join(sorted(by_task[value]))}" for value in rest)]
+    )
+
+
+def _text(value: Setting) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _configs(summary: Summary) -> dict[str, Any]:
+    differ, same = differing(summary)
+    rows = [[name, *(values.get(label, "–") for label in summary.labels)] for name, values in
+            differ.items()]  # fmt: skip
+    return {"differ": rows, "same": [list(item) for item in same.items()]}
+
+
+def _task(summary: Summary, task: str) -> dict[str, Any]:
+    unit = summary.units[task]
+    return {
+        "name": task,
+        "short": short(task),
+        "horizon": summary.horizon[task],
+        "limits": limits(summary, task),
+        "unit": {
+            "reward": unit.reward,
+            "regret": unit.regret,
+            "rewardBy": unit.reward_by,
+            "regretBy": unit.regret_by,
+        },
+    }
+
+
+def _curves(found: Mapping[str, Curve]) -> dict[str, str]:
+    packed = {"steps": _pack(found["reward"].steps)}
+    for name in CURVES:
+        curve = found[name]
+        packed[name] = _pack(np.stack([curve.value, curve.low, curve.high]))
+    return packed
+
+
+def _pack(values: Array) -> str:
+    return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def _triple(estimate: Estimate) -> list[float]:
+    return [_number(v) for v in (estimate.value, estimate.low, estimate.high)]  # pyright: ignore[reportReturnType]
+
+
+def _round(values: Array) -> list[float]:
+    return [float(f"{value:.7g}") for value in values]
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None

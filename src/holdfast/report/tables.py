@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.core import stats
 from holdfast.core.stats import Estimate
 from holdfast.report.finals import Pair, regret_column
-from holdfast.report.payload import differing, short
+from holdfast.report.html import differing, short
 from holdfast.report.summary import METRICS, TABLE, Summary, normalised
 
 ESTIMATE = ("iqm", "low", "high")

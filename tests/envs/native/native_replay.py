@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.envs.native.batch.navigation import NavigationBatch
 from holdfast.envs.native.engine import mujoco
-from holdfast.envs.native.navigation import NavigationBatch
-from holdfast.envs.native.physics import SUBSTEPS
-from holdfast.envs.native.tasks import NAVIGATION_TASKS
+from holdfast.envs.native.worlds.physics import SUBSTEPS
+from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 
 Rows = dict[str, np.ndarray]
 

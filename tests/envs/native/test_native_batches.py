@@ -15,8 +15,8 @@ import pytest
 from holdfast.envs import native
 from holdfast.envs.acting import Actor, Normaliser, Rollout
 from holdfast.envs.base import VecEnv
-from holdfast.envs.native import constraints
-from holdfast.envs.native.lockstep import LockstepEnv
+from holdfast.envs.native.batch.lockstep import LockstepEnv
+from holdfast.envs.native.worlds.costs import select
 
 FAMILIES = (
     "SafetyHalfCheetahVelocity-v1", "SafetyHumanoidVelocity-v1", "SafetyPointGoal2-v0",
@@ -186,7 +186,7 @@ def test_constraints_by_name() -> None:
     costs = np.zeros((3, 4))
     costs[1, 3], costs[2, 1] = 1, np.nan
     costs[1, 0] = 1
-    selected = constraints.select(costs, env._columns)  # pyright: ignore
+    selected = select(costs, env._columns)  # pyright: ignore
     np.testing.assert_array_equal(selected, [[0, 0, 0], [0, 1, 1], [0, 0, 0]])
     with pytest.raises(ValueError, match="did you mean 'hazards'"):
         native.make("SafetyPointGoal1-v0", 1, constraints=("hazard",))

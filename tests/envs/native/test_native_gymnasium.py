@@ -14,11 +14,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from holdfast.envs import native
-from holdfast.envs.native import TIME_LIMITS, graphics
-from holdfast.envs.native.agents import AGENTS
-from holdfast.envs.native.single import SafetyEnv, SixTuple
-from holdfast.envs.native.tasks import NAVIGATION_TASKS, ROBOTS
-from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
+from holdfast.envs.native import TIME_LIMITS
+from holdfast.envs.native.gym import render
+from holdfast.envs.native.gym.envs import SafetyEnv, SixTuple
+from holdfast.envs.native.worlds.robots import AGENTS
+from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS, ROBOTS
+from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 
 SOME = (
     "SafetyHopperVelocity-v1", "SafetyPointGoal2-v0", "SafetyCarButton1-v0",
@@ -109,7 +110,7 @@ def test_bad_input_is_refused_in_one_sentence() -> None:
 
 def drawable() -> bool:
     try:
-        graphics.context(8, 8).free()
+        render.context(8, 8).free()
     except RuntimeError:
         return False
     return True
@@ -134,9 +135,9 @@ def test_frames_show_the_world(env_id: str) -> None:
 
 
 def test_no_backend_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphics, "candidates", lambda: ("nothing",))
+    monkeypatch.setattr(render, "candidates", lambda: ("nothing",))
     with pytest.raises(RuntimeError, match=r"no backend .* apt-get install libegl1"):
-        graphics.context(8, 8)
+        render.context(8, 8)
 
 
 def test_no_display_is_one_sentence() -> None:

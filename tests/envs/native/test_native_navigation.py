@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from holdfast.envs import native
-from holdfast.envs.native import engine, layout
-from holdfast.envs.native.navigation import NavigationBatch
-from holdfast.envs.native.tasks import NAVIGATION_TASKS
+from holdfast.envs.native import engine
+from holdfast.envs.native.batch.navigation import NavigationBatch
+from holdfast.envs.native.worlds import layout
+from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 
 PAPER = (
     "SafetyPointGoal1-v0", "SafetyPointPush1-v0", "SafetyRacecarCircle1-v0", "SafetyCarButton1-v0",

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.envs import native
 from holdfast.envs.native import engine
-from holdfast.envs.native.velocity import VelocityBatch
-from holdfast.envs.native.velocity_tasks import ROBOTS, VELOCITY_TASKS
+from holdfast.envs.native.batch.velocity import VelocityBatch
+from holdfast.envs.native.worlds.velocity_tasks import ROBOTS, VELOCITY_TASKS
 
 PAPER = tuple(f"Safety{robot}Velocity-v1" for robot in ("Ant", "HalfCheetah", "Humanoid", "Hopper"))
 SIZES = {

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from holdfast.envs import native
-from holdfast.envs.native import costs, layout, observe, rewards, world
-from holdfast.envs.native.agents import AGENTS, level_for
+from holdfast.envs.native.batch.navigation import NavigationBatch
 from holdfast.envs.native.engine import mujoco
-from holdfast.envs.native.navigation import NavigationBatch
-from holdfast.envs.native.tasks import LEVELS, NAVIGATION_TASKS
+from holdfast.envs.native.worlds import costs, layout, observe, rewards, world
+from holdfast.envs.native.worlds.robots import AGENTS, level_for
+from holdfast.envs.native.worlds.tasks import LEVELS, NAVIGATION_TASKS
 
 SENSORS = {"Point": 12, "Racecar": 12, "Car": 24, "Ant": 40, "Doggo": 56}
 RINGS = {

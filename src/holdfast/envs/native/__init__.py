@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from holdfast.envs.native.tasks import LEVELS, NAVIGATION_TASKS
-from holdfast.envs.native.velocity_tasks import VELOCITY_TASKS
+from holdfast.envs.native.worlds import NATIVE_IDS, TIME_LIMITS
 
 if TYPE_CHECKING:
-    from holdfast.envs.native.catalogue import make
-    from holdfast.envs.native.description import Description, describe
-    from holdfast.envs.native.single import SixTuple
+    from holdfast.envs.native.catalogue import Description, describe, make
+    from holdfast.envs.native.gym.envs import SixTuple
 
 __all__ = [
     "NATIVE_IDS",
@@ -27,13 +25,6 @@ __all__ = [
     "register_native",
 ]
 
-TIME_LIMITS: dict[str, int] = {name: task.time_limit for name, task in VELOCITY_TASKS.items()} | {
-    name: LEVELS[level].time_limit for name, (_, level) in NAVIGATION_TASKS.items()
-}
-"""Native id -> length of its episodes."""
-NATIVE_IDS: tuple[str, ...] = tuple(TIME_LIMITS)
-"""All ids, the same as in Safety-Gymnasium."""
-
 
 def register_native() -> None:
     """Make `gymnasium.make("holdfast/SafetyPointGoal1-v0")` and `make_vec` work."""
@@ -42,17 +33,17 @@ def register_native() -> None:
         if name not in gym.registry:
             gym.register(
                 name,
-                entry_point="holdfast.envs.native.single:SafetyEnv",
-                vector_entry_point="holdfast.envs.native.vector:SafetyVectorEnv",
+                entry_point="holdfast.envs.native.gym.envs:SafetyEnv",
+                vector_entry_point="holdfast.envs.native.gym.envs:SafetyVectorEnv",
                 max_episode_steps=limit,
                 kwargs={"env_id": env_id},
             )
 
 
 _HOMES = {
-    "Description": "description",
-    "SixTuple": "single",
-    "describe": "description",
+    "Description": "catalogue",
+    "SixTuple": "gym.envs",
+    "describe": "catalogue",
     "make": "catalogue",
 }
 

@@ -2,7 +2,7 @@
 """What a family of native tasks provides: N simulators that advance, restart and save together.
 
 A simulation knows worlds, rewards and costs. It knows nothing of time limits, automatic resets,
-constraints or workers: those are the same for every family and live in `lockstep.py`.
+constraints or workers: those are the same for every family and live in `batch.lockstep`.
 """
 
 from dataclasses import dataclass

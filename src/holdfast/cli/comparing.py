@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast bench`: a whole comparison by one command, on one machine or many."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.bench.board import Board
+from holdfast.bench.engines import Local, Ray
+from holdfast.bench.estimate import forecast
+from holdfast.bench.scheduler import train_cells
+from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
+from holdfast.report import report
+from holdfast.run import to_json
+from holdfast.runs.checkpoint import read_json, write_json
+from holdfast.runs.log import PUBLISHED_LIMIT, flatten
+
+
+def bench(
+    suite: tyro.conf.Positional[str],
+    *,
+    steps: float | None = None,
+    seeds: str | None = None,
+    only: tuple[str, ...] = (),
+    jobs: int | None = None,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    out: Path | None = None,
+    retries: int = 2,
+    threads: int = 1,
+    dry_run: bool = False,
+) -> None:
+    """Run a suite of algorithms, tasks and seeds; repeat the command to go on after any stop.
+
+    Args:
+        suite: A shipped suite (paper, ablation, beta-sweep, hysteresis-sweep, noise, quick) or a
+            TOML file of your own.
+        steps: Environment steps of each run, instead of the suite's.
+        seeds: How many seeds, or the seeds themselves (0,1000,2000), instead of the suite's.
+        only: ALGORITHM/TASK pairs to run; either part may be empty or, for tasks, a piece.
+        jobs: Runs at a time; by default one for each core.
+        engine: Processes of this machine, or a Ray cluster.
+        address: The Ray cluster, such as auto or 10.0.0.1:6379; none starts one here.
+        out: Folder of the runs; by default runs/SUITE.
+        retries: How often a run that died is taken up again.
+        threads: Cores of each run.
+        dry_run: Print the cells and the estimate, run nothing.
+    """
+    for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
+        if value is not None and value < least:
+            raise ValueError(f"--{name} {value} must be at least {least}.")
+    chosen = with_options(load_suite(suite), _steps(steps), _seeds(seeds))
+    grid = cells(chosen, only)
+    folder = Path("runs") / chosen.name if out is None else out
+    cores = os.cpu_count() or 1
+    at_once = jobs if jobs is not None else max(1, cores // max(1, threads))
+    console = Console(stderr=True)
+    refuse_other_settings(grid, folder)
+    announce(console, chosen, grid, folder, at_once)
+    if dry_run:
+        for cell in grid:
+            print(cell.name)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "suite.json", {"suite": chosen.name, "cells": [c.name for c in grid]})
+    board = Board(grid, folder, console)
+    try:
+        if engine == "ray":
+            place = Ray(folder, jobs, threads, address)
+        else:
+            place = Local(folder, at_once, threads)
+        failed = train_cells(grid, folder, place, board, retries)
+    finally:
+        board.close()
+    conclude(console, grid, folder, failed)
+
+
+def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
+    """A folder that holds a run with other settings is found before anything starts."""
+    for cell in grid:
+        file = out / cell.name / "run.json"
+        if not file.exists():
+            continue
+        begun = flatten(read_json(file)["run"])
+        wanted = flatten(json.loads(json.dumps(to_json(cell.run))))
+        for name in sorted(begun.keys() | wanted.keys()):
+            if begun.get(name) != wanted.get(name):
+                raise ValueError(
+                    f"'{file.parent}' was begun with {name}={begun.get(name)}, and {name}="
+                    f"{wanted.get(name)} is asked for; choose another --out or remove that folder."
+                )
+
+
+def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:
+    """The grid, what is done of it, and how long the rest will take."""
+    done = [cell for cell in grid if (out / cell.name / "done.json").exists()]
+    rows: dict[str, list[Cell]] = {}
+    for cell in grid:
+        label = cell.name.removesuffix(f"_{cell.run.env.replace('/', '-')}_seed{cell.run.seed}")
+        rows.setdefault(label, []).append(cell)
+    console.print(f"[bold]{suite.name}[/] {suite.description}", highlight=False)
+    table = Table("algorithm", "tasks", "seeds", "done", box=None)
+    for label, members in rows.items():
+        tasks, seeds = {c.run.env for c in members}, {c.run.seed for c in members}
+        finished = sum(c in done for c in members)
+        table.add_row(label, str(len(tasks)), str(len(seeds)), f"{finished} of {len(members)}")
+    console.print(table)
+    console.print(f"on {', '.join(sorted({c.run.env for c in grid}))}", highlight=False)
+    steps = grid[0].run.epochs * grid[0].run.epoch_steps
+    console.print(
+        f"{len(grid)} runs of {steps:,} steps, {len(done)} done, {jobs} at a time, in {out}",
+        highlight=False,
+    )
+    if len(done) < len(grid):
+        console.print(f"Time: {forecast(grid, out, jobs)}", highlight=False)
+
+
+def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str, str]) -> None:
+    """Say what failed and where its log is, and how to see the results."""
+    console.print(f"{len(grid) - len(failed)} of {len(grid)} runs are done.", highlight=False)
+    for name, reason in failed.items():
+        console.print(
+            f"  {name}: {reason} (see {out / 'logs' / name}.log)", highlight=False, markup=False
+        )
+    console.print(f"Report: holdfast report {out} -o {out / 'report'}", highlight=False)
+    if failed:
+        raise RuntimeError(f"{len(failed)} runs failed; mend the cause and repeat the command.")
+
+
+def _steps(steps: float | None) -> int | None:
+    if steps is not None and (steps != int(steps) or steps < 1):
+        raise ValueError(f"--steps {steps} must be a positive whole number, such as 1e6.")
+    return None if steps is None else int(steps)
+
+
+def _seeds(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--seeds {text} must be a number, or seeds such as 0,1000.") from None
+    return parse_seeds(numbers[0] if len(numbers) == 1 else numbers)
+
+
+def report_command(
+    dirs: tyro.conf.Positional[tuple[Path, ...]],
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report"),
+    watch: bool = False,
+    title: str = "Safe reinforcement learning: a comparison",
+    steps: float | None = None,
+    cost_limit: float = PUBLISHED_LIMIT,
+    figures: bool = True,
+) -> None:
+    """Compare runs: one page for the browser, figures and tables.
+
+    Args:
+        dirs: Run folders or their parents, of Holdfast, SafePO or OmniSafe; Parquet tables.
+        out: Where to write report.html, figures/ and tables/.
+        watch: Follow running jobs: rewrite the page until all runs are finished.
+        title: The page's title.
+        steps: Compare at so many environment steps instead of at the end.
+        cost_limit: The limit of runs that state none, such as published tables.
+        figures: Write PNG, SVG and PDF figures too; they take longer than all else.
+    """
+    if steps is not None and steps != int(steps):
+        raise ValueError(f"--steps {steps} must be a whole number, such as 1e6.")
+    at = None if steps is None else int(steps)
+    page = report(dirs, out, watch, title=title, steps=at, cost_limit=cost_limit, figures=figures)
+    print(page)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find what is wrong with an environment before a long run does, and say how to mend it.
+
+`check_env` runs a few random episodes three times (a fresh environment, the same one again, another
+fresh one) and applies rules to what it saw. An empty list means ready to train.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.base import VecEnv
+from holdfast.envs.check.evidence import Finding, Recording, print_findings, record, same
+from holdfast.envs.check.outcomes import (
+    episode_findings,
+    number_findings,
+    sum_findings,
+    type_findings,
+)
+from holdfast.envs.check.spaces import (
+    action_space_findings,
+    observation_findings,
+    observation_space_findings,
+)
+from holdfast.envs.check.vec_env import check_vec_env
+from holdfast.envs.foreign.costs import CostFunction, CostSource, find_cost, read_cost
+from holdfast.envs.foreign.source import EnvSource, is_instance, label_of, open_env, resolve
+from holdfast.envs.foreign.spaces import (
+    ActionSpace,
+    flat_observation_space,
+    is_space,
+    plain_action_space,
+)
+from holdfast.envs.make import known_ids, make_env
+
+__all__ = ["Finding", "check_env", "print_findings"]
+
+
+def check_env(
+    env: EnvSource | VecEnv,
+    *,
+    constraints: Sequence[str] | None = None,
+    cost: CostFunction | None = None,
+    seed: int = 0,
+    max_steps: int = 10_000,
+) -> list[Finding]:
+    """All that is wrong with an environment, the gravest first; arguments as for `make_env`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # environments warn of what is judged here
+        if isinstance(env, VecEnv):
+            found = _check_batch(env, seed)
+        elif isinstance(env, str) and env in known_ids():
+            batch = make_env(env, 2, constraints=constraints, cost=cost)
+            found = _check_batch(batch, seed)
+            batch.close()
+        else:
+            plan = _Plan(resolve(env, known_ids), constraints, cost, seed, max_steps)
+            found = list(_check_single(plan))
+    found = dict.fromkeys(found)  # each once, in order
+    return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The arguments of `check_env`."""
+
+    source: EnvSource
+    constraints: Sequence[str] | None
+    cost: CostFunction | None
+    seed: int
+    max_steps: int
+
+
+def _check_batch(env: VecEnv, seed: int) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        for finding in check_vec_env(env, seed):
+            found.append(finding)
+    except Exception as error:
+        found.append(_failure("running", error, "actions were inside action_space."))
+    return found
+
+
+def _check_single(plan: _Plan) -> Iterator[Finding]:
+    try:
+        env = open_env(plan.source)
+    except Exception as error:
+        yield _failure("opening", error, "make one by hand to see more.")
+        return
+    try:
+        actions, broken = _spaces(env)
+        yield from broken
+        if actions is not None:
+            yield from _dynamics(plan, env, actions)
+    finally:
+        if not is_instance(plan.source):
+            yield from _close(env)
+    yield from _sendable(plan.source)
+
+
+def _spaces(env: Any) -> tuple[ActionSpace | None, list[Finding]]:
+    """The plain action space (None where nothing can be run) and what is wrong with the spaces."""
+    found: list[Finding] = []
+    label, actions = label_of(env), None
+    observed, acted = getattr(env, "observation_space", None), getattr(env, "action_space", None)
+    try:
+        if is_space(observed):
+            found += observation_space_findings(observed)
+        if not found or found[0].severity != "error":
+            flat_observation_space(observed, label)
+    except ValueError as error:
+        found.append(_split("observation space", error))
+    try:
+        actions = plain_action_space(acted, label)
+        found += action_space_findings(acted)
+    except ValueError as error:
+        found.append(_split("action space", error))
+    runnable = not any(finding.severity == "error" for finding in found)
+    return actions if runnable else None, found
+
+
+def _dynamics(plan: _Plan, env: Any, actions: ActionSpace) -> Iterator[Finding]:
+    size = flat_observation_space(env.observation_space, "").shape[0]
+    detail = min(1000 if size <= 10_000 else 50, plan.max_steps)  # images are large
+    seen = record(env, actions, plan.seed, detail, plan.max_steps)
+    if seen.failure is not None:
+        yield _failure(f"{seen.failed_in}()", seen.failure, _failure_remedy(seen))
+    yield from observation_findings(env.observation_space, seen)
+    mistyped = list(type_findings(seen))
+    yield from mistyped
+    readable = not any(finding.severity == "error" for finding in mistyped)
+    if seen.steps and readable:
+        yield from _costs(plan, label_of(env), seen)
+        yield from sum_findings(seen)
+    spec = getattr(env, "spec", None)
+    yield from episode_findings(seen, plan.max_steps, getattr(spec, "max_episode_steps", None))
+    if seen.changed_action:
+        yield Finding(
+            "warning", "action changed", "step() writes into the action it is given.",
+            "copy the action first.",
+        )  # fmt: skip
+    if seen.failure is None and readable:
+        yield from _determinism(plan, env, actions, seen)
+
+
+def _costs(plan: _Plan, label: str, seen: Recording) -> Iterator[Finding]:
+    reward = np.array([np.asarray(step.reward).item() for step in seen.steps], np.float64)
+    try:
+        source = find_cost(label, seen.steps[0], plan.constraints, plan.cost)
+        cost = _read(source, seen)
+    except Exception as error:
+        yield _split("cost", error)
+        yield from number_findings(reward, np.empty((0, 0)), ())
+        return
+    yield from number_findings(reward, cost, source.names)
+
+
+def _read(source: CostSource, seen: Recording) -> NDArray[np.float64]:
+    """[T, K]"""
+    return np.array([np.reshape(read_cost(source, step), -1) for step in seen.steps], np.float64)
+
+
+def _determinism(plan: _Plan, env: Any, actions: ActionSpace, seen: Recording) -> Iterator[Finding]:
+    """The same seed and actions again: in another environment, then in this one."""
+    detail = len(seen.steps)
+    if not is_instance(plan.source):
+        other = open_env(plan.source)
+        fresh = record(other, actions, plan.seed, detail, detail)
+        yield from _close(other)
+        if not same(seen, fresh):
+            yield Finding(
+                "error", "seed",
+                "two new environments with the same seed and actions did different things.",
+                "draw all random numbers from self.np_random, which super().reset(seed=seed) sets.",
+            )  # fmt: skip
+            return
+    if not same(seen, record(env, actions, plan.seed, detail, detail)):
+        yield Finding(
+            "error", "reset",
+            "reset(seed=...) did not bring the environment back: the same actions led elsewhere.",
+            "set all state in reset(), and draw random numbers from self.np_random.",
+        )  # fmt: skip
+
+
+def _close(env: Any) -> Iterator[Finding]:
+    try:
+        if hasattr(env, "close"):
+            env.close()
+    except Exception as error:
+        yield Finding(
+            "warning", "close", f"close() raised {type(error).__name__}: {error}",
+            "make it safe to call once.",
+        )  # fmt: skip
+
+
+def _sendable(source: EnvSource) -> Iterator[Finding]:
+    if is_instance(source):
+        return
+    try:
+        cloudpickle.dumps(source)
+    except Exception as error:
+        yield Finding(
+            "note", "worker processes",
+            f"the factory cannot be sent to worker processes: {type(error).__name__}: {error}",
+            "open files, locks and simulators inside the factory; vectorise='sync' works as it is.",
+        )  # fmt: skip
+
+
+def _failure(where: str, error: Exception, remedy: str) -> Finding:
+    return Finding("error", where, f"{where} raised {type(error).__name__}: {error}", remedy)
+
+
+def _failure_remedy(seen: Recording) -> str:
+    if isinstance(seen.failure, TypeError) and seen.failed_in == "reset" and not seen.firsts:
+        return "declare it as reset(self, *, seed=None, options=None)."
+    return f"it happened after {seen.total} steps, with actions inside action_space."
+
+
+def _split(check: str, error: Exception) -> Finding:
+    """Our own messages have the remedy after the colon."""
+    problem, _, remedy = str(error).partition(": ")
+    if not isinstance(error, ValueError) or not remedy:
+        problem, remedy = f"{type(error).__name__}: {error}", "see the message."
+    return Finding("error", check, problem + ".", remedy)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of `check_env` about rewards, costs and the ends of episodes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from holdfast.envs.base import Bools, Floats
+from holdfast.envs.check.evidence import Finding, Recording
+from holdfast.envs.foreign.costs import Transition, cost_keys
+
+
+def type_findings(seen: Recording) -> Iterator[Finding]:
+    """Rewards are single numbers, end flags are booleans, info is a dictionary."""
+    found: dict[str, Finding] = {}
+    for i, step in enumerate(seen.steps):
+        if np.size(step.reward) != 1 or np.asarray(step.reward).dtype.kind not in "fiub":
+            found["reward"] = Finding(
+                "error", "reward type", f"step {i + 1} returned the reward {step.reward!r}.",
+                "return one number.",
+            )  # fmt: skip
+        if not isinstance(cast("Any", step.info), Mapping):
+            found["info"] = Finding(
+                "error", "info type", f"step {i + 1} returned the info {step.info!r}.",
+                "return a dictionary.",
+            )  # fmt: skip
+        for name in ("terminated", "truncated"):
+            if not isinstance(getattr(step, name), bool | np.bool_):
+                found[name] = Finding(
+                    "warning", "flag type",
+                    f"step {i + 1} returned {name}={getattr(step, name)!r}.",
+                    f"return bool({name}).",
+                )  # fmt: skip
+    yield from found.values()
+
+
+def number_findings(reward: Floats, cost: Floats, names: Sequence[str]) -> Iterator[Finding]:
+    """Rewards [T] and costs [T, K]: finite, of a sensible size, and not constant."""
+    if not np.isfinite(reward).all():
+        yield Finding(
+            "error", "reward not finite",
+            f"the reward of step {_first(~np.isfinite(reward))} is NaN or infinite.",
+            "find the division or overflow it comes from; training stops at the first one.",
+        )  # fmt: skip
+    elif reward.size:
+        largest = float(np.abs(reward).max())
+        if largest == 0:
+            yield Finding(
+                "warning", "reward scale", f"all {len(reward)} random steps had reward 0.",
+                "reward progress too, or make sure that random actions sometimes succeed.",
+            )  # fmt: skip
+        elif not 1e-3 <= largest <= 1e3:
+            yield Finding(
+                "warning", "reward scale", f"the largest reward has size {largest:.3g}.",
+                "scale rewards to about 1: critics learn slowly otherwise.",
+            )  # fmt: skip
+    for k, name in enumerate(names):
+        yield from _cost_findings(cost[:, k], name)
+
+
+def _cost_findings(cost: Floats, name: str) -> Iterator[Finding]:
+    if not np.isfinite(cost).all():
+        yield Finding(
+            "error", "cost not finite",
+            f"{name!r} of step {_first(~np.isfinite(cost))} is NaN or infinite.",
+            "find where it comes from; training stops at the first one.",
+        )  # fmt: skip
+        return
+    if (cost < 0).any():
+        yield Finding(
+            "warning", "negative cost",
+            f"{name!r} of step {_first(cost < 0)} is {cost[cost < 0][0]:.3g}: "
+            "good behaviour would pay for bad.",
+            "return 0 where nothing is wrong, and put gains into the reward.",
+        )  # fmt: skip
+    if len(cost) > 1 and (cost == cost[0]).all():
+        harmless = cost[0] == 0  # random actions may just not get that far
+        yield Finding(
+            "note" if harmless else "warning", "constant cost",
+            f"{name!r} was {cost[0]:.3g} in all {len(cost)} random steps.",
+            "make sure that unsafe behaviour costs, else the limit has no effect."
+            if harmless
+            else "make it depend on what the agent does, 0 where nothing is wrong.",
+        )  # fmt: skip
+
+
+def sum_findings(seen: Recording) -> Iterator[Finding]:
+    """Parts and total agree: the total is their sum, or 1 where the sum is positive."""
+    for i, step in enumerate(seen.steps):
+        parts = [float(step.info[key]) for key in cost_keys(step.info) if _number(step.info[key])]
+        total = _total(step)
+        if not parts or total is None:
+            continue
+        if not np.isclose(total, sum(parts)) and not np.isclose(total, float(sum(parts) > 0)):
+            yield Finding(
+                "warning", "cost parts",
+                f"in step {i + 1} the cost is {total:.3g}, but its cost_* parts add up to "
+                f"{sum(parts):.3g}.",
+                "make the total their sum (or 0/1), so that one limit and many mean the same.",
+            )  # fmt: skip
+            return
+
+
+def episode_findings(seen: Recording, limit: int, declared: int | None) -> Iterator[Finding]:
+    """Episodes end, and end with the right flag."""
+    lengths = [length for length, _ in seen.episodes]
+    if not lengths and seen.failure is None and declared is None and seen.total >= limit:
+        yield Finding(
+            "warning", "no time limit", f"no episode ended in {limit} random steps.",
+            "wrap it in gymnasium.wrappers.TimeLimit, or register it with max_episode_steps.",
+        )  # fmt: skip
+    ends = [step for _, step in seen.episodes]
+    if (
+        len(lengths) >= 3
+        and len(set(lengths)) == 1
+        and lengths[0] > 1
+        and all(step.terminated and not step.truncated for step in ends)
+    ):
+        yield Finding(
+            "warning", "time limit as terminated",
+            f"all {len(lengths)} random episodes terminated after exactly {lengths[0]} steps.",
+            "if that is a time limit, return truncated=True: the future is not worth 0 there.",
+        )  # fmt: skip
+    after = seen.after_end
+    if after is not None and not (after.terminated or after.truncated):
+        yield Finding(
+            "note", "step after end",
+            "step() goes on after the end of an episode as if nothing had happened.",
+            "make sure that it does not reset itself: the last observation must be the true one.",
+        )  # fmt: skip
+
+
+def _total(step: Transition) -> float | None:
+    candidates = (step.cost, step.info.get("cost"), step.info.get("cost_sum"))
+    return next((float(np.asarray(value).item()) for value in candidates if _number(value)), None)
+
+
+def _number(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.size == 1 and array.dtype.kind in "fiub" and bool(np.isfinite(array).all())
+
+
+def _first(mask: Bools) -> int:
+    return int(mask.argmax()) + 1

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any Gymnasium environment as a batch: its source, spaces, costs, and the tape to resume it."""

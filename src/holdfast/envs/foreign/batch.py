@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any Gymnasium or Safety-Gymnasium environment as a VecEnv.
+
+Costs come from where the environment keeps them (see `cost`), or from a function of the user's.
+Environments run in a plain loop (a few microseconds on top of each step) or in worker processes,
+each with the same loop on a share of them; the numbers are the same.
+
+A foreign simulator cannot be asked for its state. A snapshot holds the seeds and the actions of the
+current episodes, and restoring plays these again (see `tape`).
+"""
+
+import os
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.base import Bools, Floats, NotReproducible, Snapshot, Step
+from holdfast.envs.foreign.costs import CostFunction, read_cost
+from holdfast.envs.foreign.source import (
+    EnvSource,
+    Layout,
+    close_all,
+    inspect_env,
+    is_instance,
+    label_of,
+    open_env,
+    reset_env,
+    resolve,
+    step_env,
+)
+from holdfast.envs.foreign.spaces import dtype_of, flatten, to_native
+from holdfast.envs.foreign.tape import Tape
+from holdfast.envs.workers import WorkerEnv
+
+Vectorise = Literal["sync", "process"]
+
+
+def gym_batch(
+    source: EnvSource,
+    num_envs: int = 1,
+    *,
+    constraints: Sequence[str] | None = None,
+    cost: CostFunction | None = None,
+    vectorise: Vectorise = "sync",
+    workers: int = 0,
+    clip_actions: bool = True,
+) -> "GymBatch | WorkerEnv":
+    """N environments of one kind.
+
+    source        a Gymnasium id, a function that makes one environment, or (for num_envs=1) an
+                  environment
+    constraints   ("hazards", "vases") makes info["cost_hazards"] and info["cost_vases"] two
+                  constraints; without it the single summed cost is the one constraint
+    cost          a function of (obs, action, next_obs) or (obs, action, next_obs, info), all in the
+                  environment's own terms, that returns a number or one for each constraint
+    workers       processes for vectorise="process"; 0 means one for each core
+    clip_actions  whether to clip actions to the bounds of the environment's Box
+    """
+    _check(source, num_envs, vectorise, workers)
+    source = resolve(source)
+    opened = [open_env(source)]
+    try:
+        layout = inspect_env(opened[0], label_of(opened[0]), constraints, cost, clip_actions)
+        if vectorise == "process":
+            model = GymBatch(opened, layout)
+            workers = min(workers or os.cpu_count() or 1, num_envs)
+            share = lambda first, count: _open_share(source, layout, first, count)
+            batch = WorkerEnv(f"Env {layout.label}", model, num_envs, workers, share)
+            model.close()
+            return batch
+        _open_others(source, opened, num_envs, layout.label)
+        return GymBatch(opened, layout)
+    except BaseException:
+        if not is_instance(source):
+            close_all(opened)
+        raise
+
+
+class GymBatch:
+    """Environments number `first`, `first + 1`, ... of a batch, stepped in a plain loop.
+
+    The loop is the only place where foreign environments are stepped, so running them in one
+    process or in many gives the same numbers.
+    """
+
+    can_snapshot = True
+
+    def __init__(self, envs: Sequence[Any], layout: Layout, first: int = 0) -> None:
+        self._envs, self._layout, self._first = list(envs), layout, first
+        self.num_envs = len(envs)
+        self.observation_space, self.action_space = layout.observation_space, layout.action_space
+        self.cost_names, self.time_limit = layout.cost.names, layout.time_limit
+        self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
+        self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
+        self._tape: Tape | None = None
+        self._obs: Floats = self._empty_obs()
+
+    def reset(self, seed: int) -> Floats:
+        """Environment i gets `seed + i`."""
+        self._tape = Tape(np.arange(seed, seed + self.num_envs))
+        self._obs = self._empty_obs()
+        for i in range(self.num_envs):
+            self._begin(i, self._tape, self._obs)
+        return self._obs.copy()
+
+    def step(self, action: NDArray[Any]) -> Step:
+        action = np.asarray(action)
+        if action.shape != self._action_shape:
+            raise ValueError(
+                f"action has shape {action.shape}, expected {self._action_shape}: "
+                "pass one action for each environment."
+            )
+        tape, layout, count = self._started(), self._layout, self.num_envs
+        next_obs, reward = self._empty_obs(), np.empty(count)
+        cost = np.empty((count, len(layout.cost.names)))
+        terminated, truncated = np.empty(count, np.bool_), np.empty(count, np.bool_)
+        given = to_native(layout.native_actions, action, layout.clip_actions)
+        i = 0
+        try:
+            for i, env in enumerate(self._envs):
+                done = step_env(env, self._current[i], given[i])
+                self._write(i, done.next_obs, next_obs)
+                reward[i], cost[i] = done.reward, read_cost(layout.cost, done)
+                terminated[i], truncated[i] = done.terminated, done.truncated
+        except Exception as error:
+            self._locate(error, i)
+            raise
+        ended = terminated | truncated
+        tape.record(action, ended)
+        self._obs = self._restart(ended, tape, next_obs) if ended.any() else next_obs
+        return Step(self._obs, next_obs, reward, cost, terminated, truncated)
+
+    def snapshot(self) -> Snapshot:
+        """The seeds and actions that lead to where the environments stand, and what they show."""
+        return self._started().save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
+
+    def restore(self, snapshot: Snapshot) -> Floats:
+        """Play the current episodes again, and see whether they lead to the same place."""
+        shown = snapshot.get("obs")
+        if shown is None or shown.shape != self._obs.shape or "actions" not in snapshot:
+            raise ValueError(
+                f"the snapshot is not one of {self.num_envs} environments like "
+                f"{self._layout.label}: restore what `snapshot` gave, with the same num_envs."
+            )
+        self._tape, self._obs = Tape.load(snapshot), self._empty_obs()
+        actions = snapshot["actions"]
+        for i, age in enumerate(snapshot["age"].tolist()):
+            self._begin(i, self._tape, self._obs)
+            for action in actions[i, actions.shape[1] - age :]:
+                if self._repeat(i, action):
+                    self._obs[i] = np.nan  # it ended where it should have gone on
+                    break
+        differs = (self._obs != shown).any(1)
+        if differs.any():
+            raise NotReproducible(
+                f"Env {self._layout.label} is not reproducible: the same seed and actions led "
+                f"environment {self._first + int(differs.argmax())} to another observation. Draw "
+                "all randomness from self.np_random and set all state in reset()."
+            )
+        return self._obs.copy()
+
+    def close(self) -> None:
+        close_all(self._envs)
+
+    def _started(self) -> Tape:
+        if self._tape is None:
+            raise ValueError(f"Env {self._layout.label} has no state before its first reset(seed).")
+        return self._tape
+
+    def _restart(self, ended: Bools, tape: Tape, next_obs: Floats) -> Floats:
+        obs = next_obs.copy()
+        for i in np.flatnonzero(ended).tolist():
+            self._begin(i, tape, obs)
+        return obs
+
+    def _repeat(self, i: int, action: NDArray[Any]) -> bool:
+        """One step of one environment again; whether its episode ended."""
+        given = to_native(self._layout.native_actions, action[None], self._layout.clip_actions)
+        try:
+            done = step_env(self._envs[i], self._current[i], given[0])
+            self._write(i, done.next_obs, self._obs)
+        except Exception as error:
+            self._locate(error, i)
+            raise
+        return bool(done.terminated or done.truncated)
+
+    def _begin(self, i: int, tape: Tape, obs: Floats) -> None:
+        try:
+            self._write(i, reset_env(self._envs[i], tape.seed_of(i)), obs)
+        except Exception as error:
+            self._locate(error, i)
+            raise
+
+    def _write(self, i: int, native: Any, out: Floats) -> None:
+        flat = flatten(self._layout.native_observations, native)
+        if flat.size != out.shape[1]:
+            raise ValueError(
+                f"observation has {flat.size} numbers, observation_space says {out.shape[1]}: "
+                "make them agree."
+            )
+        out[i] = flat.reshape(-1)
+        if self._layout.cost.kind == "function":
+            # Environments may reuse their observation buffer; the cost must see the old values.
+            self._current[i] = native.copy() if type(native) is np.ndarray else deepcopy(native)
+
+    def _empty_obs(self) -> Floats:
+        space = self._layout.observation_space
+        obs: Floats = np.empty((len(self._envs), *space.shape), dtype_of(space))
+        return obs
+
+    def _locate(self, error: Exception, i: int) -> None:
+        error.add_note(f"(raised in environment {self._first + i} of Env {self._layout.label})")
+
+
+def _open_share(source: EnvSource, layout: Layout, first: int, count: int) -> GymBatch:
+    """In a worker: environments number `first`, ... of a batch."""
+    return GymBatch([open_env(source) for _ in range(count)], layout, first)
+
+
+def _open_others(source: EnvSource, opened: list[Any], num_envs: int, label: str) -> None:
+    while len(opened) < num_envs:
+        env = open_env(source)
+        if any(env is other for other in opened):
+            raise ValueError(
+                f"the factory of Env {label} returned the same environment twice: "
+                "make a new one in each call."
+            )
+        opened.append(env)
+
+
+def _check(source: EnvSource, num_envs: int, vectorise: str, workers: int) -> None:
+    if num_envs < 1:
+        raise ValueError(f"num_envs={num_envs} must be at least 1.")
+    if workers < 0:
+        raise ValueError(f"workers={workers} must be at least 0; 0 means one for each core.")
+    if vectorise not in ("sync", "process"):
+        raise ValueError(
+            f"vectorise={vectorise!r} must be 'sync' (a loop in this process) or 'process'."
+        )
+    if is_instance(source) and (num_envs > 1 or vectorise == "process"):
+        raise ValueError(
+            f"one instance of Env {label_of(source)} cannot serve num_envs={num_envs} with "
+            f"vectorise={vectorise!r}: pass a function that makes one, such as lambda: MyEnv()."
+        )

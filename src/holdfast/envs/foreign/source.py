@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what the user names (an id, a factory, an instance) to a running single environment."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, cast
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
+from holdfast.envs.foreign.spaces import (
+    ActionSpace,
+    flat_observation_space,
+    plain_action_space,
+    still_action,
+    to_native,
+)
+
+EnvSource = str | EnvSpec | Callable[[], Any] | Any
+"""A Gymnasium id (or its spec), a function that makes one environment, or an environment."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to talk to one environment: learnt from the first, valid for all."""
+
+    label: str
+    native_observations: gym.Space[Any]
+    native_actions: gym.Space[Any]
+    observation_space: gym.spaces.Box
+    action_space: ActionSpace
+    cost: CostSource
+    clip_actions: bool
+    time_limit: int | None
+
+
+def is_instance(source: EnvSource) -> bool:
+    return not isinstance(source, str | EnvSpec | type) and hasattr(source, "step")
+
+
+def label_of(source: EnvSource) -> str:
+    """How messages call the environment."""
+    if isinstance(source, str):
+        return repr(source)
+    spec = source if isinstance(source, EnvSpec) else getattr(source, "spec", None)
+    if isinstance(spec, EnvSpec):
+        return repr(spec.id)
+    name = getattr(source, "__name__", None)
+    return repr(name or type(getattr(source, "unwrapped", source)).__name__)
+
+
+def resolve(source: EnvSource, known: Callable[[], tuple[str, ...]] = tuple) -> EnvSource:
+    """Turn an id into its spec (which reaches other processes whole).
+
+    For unknown ids the nearest is suggested, among Gymnasium's and those that `known` returns.
+    """
+    if not isinstance(source, str):
+        if not (isinstance(source, EnvSpec) or callable(source) or is_instance(source)):
+            raise ValueError(
+                f"env={source!r} is no environment: pass a Gymnasium id, a function that makes "
+                "an environment, or an environment with reset and step."
+            )
+        return source
+    try:
+        return gym.spec(source)
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        close = get_close_matches(source, [*known(), *gym.registry], 1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(
+            f"unknown env {source!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
+            "'package:Name-v0' imports a package that registers its own."
+        ) from error
+
+
+def open_env(source: EnvSource) -> Any:
+    """Make (or take) one environment."""
+    if isinstance(source, str | EnvSpec):
+        try:
+            # Gymnasium's passive checker slows every step and repeats what check_env says.
+            return gym.make(source, disable_env_checker=True)
+        except (ImportError, gym.error.DependencyNotInstalled) as error:
+            raise ValueError(
+                f"Env {label_of(source)} cannot be made: {error}; install what it needs."
+            ) from error
+    if is_instance(source):
+        return source
+    env = source()
+    if not is_instance(env):
+        raise ValueError(
+            f"factory {label_of(source)} returned {env!r}: it must return an environment."
+        )
+    return env
+
+
+def close_all(envs: list[Any]) -> None:
+    """Close and forget them."""
+    while envs:
+        env = envs.pop()
+        if hasattr(env, "close"):
+            env.close()
+
+
+def reset_env(env: Any, seed: int | None = None) -> Any:
+    """The first observation of a new episode."""
+    returned = env.reset() if seed is None else env.reset(seed=seed)
+    if not (isinstance(returned, tuple) and len(returned) == 2 and hasattr(returned[1], "keys")):
+        raise ValueError(
+            f"reset() of Env {label_of(env)} returned {_kind(returned)}, expected (obs, info): "
+            "it follows an old Gym interface; bring it to Gymnasium's."
+        )
+    return returned[0]
+
+
+def step_env(env: Any, obs: Any, action: Any) -> Transition:
+    """One step of five (Gymnasium) or six (Safety-Gymnasium) return values."""
+    returned = env.step(action)
+    match returned:
+        case (next_obs, reward, terminated, truncated, info):
+            return Transition(obs, action, next_obs, reward, None, terminated, truncated, info)
+        case (next_obs, reward, cost, terminated, truncated, info):
+            return Transition(obs, action, next_obs, reward, cost, terminated, truncated, info)
+        case _:
+            raise ValueError(
+                f"step() of Env {label_of(env)} returned {_kind(returned)}, expected (obs, reward, "
+                "terminated, truncated, info), or six values with the cost after the reward."
+            )
+
+
+def inspect_env(
+    env: Any,
+    label: str,
+    constraints: Sequence[str] | None = None,
+    cost: CostFunction | None = None,
+    clip_actions: bool = True,
+) -> Layout:
+    """Learn spaces and cost from one seeded reset and step; the caller resets again."""
+    if isinstance(env, gym.vector.VectorEnv):
+        raise ValueError(
+            f"Env {label} is vectorised already: pass the single environment (an id or a factory) "
+            "and num_envs."
+        )
+    native_observations = getattr(env, "observation_space", None)
+    native_actions = getattr(env, "action_space", None)
+    observation_space = flat_observation_space(native_observations, label)
+    action_space = plain_action_space(native_actions, label)
+    assert native_observations is not None and native_actions is not None
+    obs = reset_env(env, seed=0)
+    action = to_native(native_actions, still_action(action_space)[None], clip_actions)[0]
+    source = find_cost(label, step_env(env, obs, action), constraints, cost)
+    return Layout(
+        label, native_observations, native_actions, observation_space, action_space, source,
+        clip_actions, time_limit_of(env),
+    )  # fmt: skip
+
+
+def time_limit_of(env: Any) -> int | None:
+    """Where Gymnasium keeps it: in a wrapper, or in the spec."""
+    if isinstance(env, gym.wrappers.TimeLimit):
+        return env._max_episode_steps  # pyright: ignore[reportPrivateUsage]
+    if isinstance(env, gym.Wrapper):
+        return time_limit_of(cast("Any", env).env)
+    return getattr(getattr(env, "spec", None), "max_episode_steps", None)
+
+
+def _kind(returned: Any) -> str:
+    if isinstance(returned, tuple):
+        return f"{len(returned)} values"
+    return f"a {type(returned).__name__}"

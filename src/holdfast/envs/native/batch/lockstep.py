@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A native batch as a `VecEnv`: time limits, automatic resets, constraints, snapshots.
+
+All environments advance together in one process. The physics is a loop over simulators, because
+the engine steps one at a time; everything else is arithmetic on the whole batch.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.acting import Actor, Float32, Rollout, collect
+from holdfast.envs.base import OnProgress, Snapshot, Step
+from holdfast.envs.native.simulation import Array, Simulation
+from holdfast.envs.native.worlds import costs
+
+ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
+
+
+def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> None:
+    """Refuse what would otherwise surface as a diverged simulator many steps later."""
+    if action.shape != shape:
+        raise ValueError(
+            f"{env_id} got actions of shape {action.shape}, expected {shape}: "
+            "one row for each environment, one column for each actuator."
+        )
+    if not np.isfinite(action).all():
+        raise ValueError(
+            f"{env_id} got an action that is not finite (first row "
+            f"{int(np.argmin(np.isfinite(action).reshape(len(action), -1).all(1)))}); "
+            "check the policy's output for NaN."
+        )
+
+
+class LockstepEnv:
+    """N environments of one native task in this process."""
+
+    can_snapshot = True
+
+    def __init__(self, env_id: str, simulation: Simulation, names: tuple[str, ...]) -> None:
+        self.env_id, self.simulation, self.cost_names = env_id, simulation, names
+        self.num_envs, self.time_limit = simulation.num_envs, simulation.time_limit
+        self.cost_bounds = (1.0,) * len(names)  # `costs.select` gives 0 or 1
+        self._columns = costs.resolve(env_id, names, simulation.cost_keys)
+        self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
+            simulation.obs_low, simulation.obs_high, dtype=np.float64
+        )
+        dtype = simulation.action_dtype
+        low, high = simulation.action_low.astype(dtype), simulation.action_high.astype(dtype)
+        self.action_space: ActionSpace = gym.spaces.Box(low, high, dtype=dtype)
+        self._shape = (self.num_envs, len(simulation.action_low))
+        self._steps = np.zeros(self.num_envs, np.int64)
+        self._obs: Array | None = None
+        self.costs: Array = np.zeros((self.num_envs, len(simulation.cost_keys)))
+        """[N, C] all cost entries of the latest step, in the order of `simulation.cost_keys`."""
+
+    def reset(self, seed: int) -> Array:
+        """Start all episodes anew, environment i seeded with `seed + i`."""
+        if seed < 0:
+            raise ValueError(f"seed={seed} must not be negative; choose 0 or above.")
+        self.simulation.seed(seed + np.arange(self.num_envs, dtype=np.int64))
+        return self.restart()
+
+    def restart(self) -> Array:
+        """Start all episodes anew and continue the random streams."""
+        self._steps[:] = 0
+        self._obs = self.simulation.restart(np.arange(self.num_envs))
+        return self._obs.copy()
+
+    def step(self, action: NDArray[Any]) -> Step:
+        """Advance all; where an episode ended, `obs` is already the next one's."""
+        if self._obs is None:
+            raise ValueError(f"{self.env_id} was stepped before its first reset; call reset(seed).")
+        action = np.asarray(action)
+        check_action(self.env_id, action, self._shape)
+        outcome = self.simulation.advance(action)
+        self._steps += 1
+        truncated = self._steps >= self.simulation.time_limit
+        obs, done = outcome.obs, outcome.terminated | truncated
+        if done.any():
+            ended = np.flatnonzero(done)
+            obs = obs.copy()
+            obs[ended] = self.simulation.restart(ended)
+            self._steps[ended] = 0
+        self._obs, self.costs = obs, outcome.costs
+        cost = costs.select(outcome.costs, self._columns)
+        return Step(obs, outcome.obs, outcome.reward, cost, outcome.terminated, truncated)
+
+    @property
+    def observation(self) -> Array:
+        """[N, O] what to act on next."""
+        if self._obs is None:
+            raise ValueError(f"{self.env_id} was used before its first reset; call reset(seed).")
+        return self._obs.copy()
+
+    def collect(
+        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+    ) -> Rollout:
+        """Let the batch act by itself for noise.shape[0] steps; noise [T, N, A]."""
+        return collect(self, self.observation, actor, noise, on_progress=on_progress)[0]
+
+    def snapshot(self) -> Snapshot:
+        """Everything the future depends on, as named arrays."""
+        if self._obs is None:
+            raise ValueError(
+                f"{self.env_id} has no state to save before its first reset; call reset(seed)."
+            )
+        saved = {"steps": self._steps.copy(), "obs": self._obs.copy()}
+        return saved | self.simulation.save()
+
+    def restore(self, snapshot: Snapshot) -> Array:
+        """Continue from a snapshot, bit for bit."""
+        if len(snapshot["steps"]) != self.num_envs:
+            raise ValueError(
+                f"the snapshot holds {len(snapshot['steps'])} environments, this batch "
+                f"{self.num_envs}: make the batch with the number that was saved."
+            )
+        self.simulation.load(snapshot)
+        self._steps, self._obs = snapshot["steps"].copy(), snapshot["obs"].copy()
+        return self._obs.copy()
+
+    def close(self) -> None:
+        """Nothing outlives the object."""

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What costs: a function for each entry of the original's `info`, and constraints made of them.
+
+A constraint is 1 when any of its entries is; `cost`, the default, is the original's sum turned
+into 0 or 1. Short names stand for one or more entries of the original's `info`.
+"""
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.native.engine import Data
+from holdfast.envs.native.simulation import Array, Indices
+from holdfast.envs.native.worlds.rewards import norm
+
+AGENT, NOTHING = -2, -1
+SLOW = 1e-4
+"""Vases that move more slowly count as resting."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The state after a step, as far as costs depend on it, for n environments."""
+
+    agent: Array
+    """[n, 2]"""
+    limits: tuple[float, float]
+    hazards: Array
+    """[n, H, 2]"""
+    hazard_radius: float
+    vase_velocity: Array
+    """[n, V, 3]"""
+    touched: dict[str, NDArray[np.bool_]]
+    """Kind -> [n, number] which of its objects touch the agent."""
+    goal_button: Indices
+    """[n]"""
+    timer: NDArray[np.int64]
+    """[n] steps for which wrong buttons still cost nothing."""
+
+
+def touching(datas: Sequence[Data], entry: NDArray[np.int64], entries: int) -> NDArray[np.bool_]:
+    """[n, K] which layout entries touch the agent; `entry` [geoms] names each geom's owner."""
+    touched = np.zeros((len(datas), entries), np.bool_)
+    owner = np.repeat(np.arange(len(datas)), [data.ncon for data in datas])
+    owners = entry[np.concatenate([data.contact.geom for data in datas])]
+    for one, other in ((owners[:, 0], owners[:, 1]), (owners[:, 1], owners[:, 0])):
+        hit = (one == AGENT) & (other >= 0)
+        touched[owner[hit], other[hit]] = True
+    return touched
+
+
+def some(flags: NDArray[np.bool_]) -> Array:
+    """1 in each row with at least one flag."""
+    return np.asarray(flags.any(1), np.float64)
+
+
+def hazards(now: Situation) -> Array:
+    """Inside a hazard; its rim costs nothing."""
+    distance = norm(now.hazards - now.agent[:, None])
+    return some(distance < now.hazard_radius)
+
+
+def vases_contact(now: Situation) -> Array:
+    """Touching a vase."""
+    return some(now.touched["vases"])
+
+
+def vases_velocity(now: Situation) -> Array:
+    """Any vase in motion, whoever moved it and however long ago."""
+    return some(norm(now.vase_velocity) >= SLOW)
+
+
+def pillars(now: Situation) -> Array:
+    """Touching a pillar."""
+    return some(now.touched["pillars"])
+
+
+def gremlins(now: Situation) -> Array:
+    """Touching a gremlin."""
+    return some(now.touched["gremlins"])
+
+
+def buttons(now: Situation) -> Array:
+    """Touching a wrong button; NaN, no entry at all, for a while after each press."""
+    wrong = now.touched["buttons"].copy()
+    wrong[np.arange(len(wrong)), now.goal_button] = False
+    return np.where(now.timer == 0, some(wrong), np.nan)
+
+
+def out_of_boundary(now: Situation) -> Array:
+    """The root beyond the walls, which are not solid."""
+    return some(np.abs(now.agent) > now.limits)
+
+
+COSTS: dict[str, Callable[[Situation], Array]] = {
+    "cost_hazards": hazards,
+    "cost_vases_contact": vases_contact,
+    "cost_vases_velocity": vases_velocity,
+    "cost_pillars": pillars,
+    "cost_gremlins": gremlins,
+    "cost_buttons": buttons,
+    "cost_out_of_boundary": out_of_boundary,
+}
+BY_CONTACT = {"cost_vases_contact", "cost_pillars", "cost_gremlins", "cost_buttons"}
+
+
+def evaluate(keys: tuple[str, ...], now: Situation) -> Array:
+    """[n, 1 + len(keys)]: the sum, turned into 0 or 1, then each entry."""
+    out = np.zeros((len(now.agent), 1 + len(keys)))
+    for column, key in enumerate(keys, 1):
+        out[:, column] = COSTS[key](now)
+    out[:, 0] = (out[:, 1:] > 0).any(1)
+    return out
+
+
+ENTRIES: dict[str, tuple[str, ...]] = {
+    "cost": ("cost_sum",),
+    "hazards": ("cost_hazards",),
+    "vases": ("cost_vases_contact", "cost_vases_velocity"),
+    "vases_contact": ("cost_vases_contact",),
+    "vases_velocity": ("cost_vases_velocity",),
+    "pillars": ("cost_pillars",),
+    "buttons": ("cost_buttons",),
+    "gremlins": ("cost_gremlins",),
+    "boundary": ("cost_out_of_boundary",),
+    "sigwalls": ("cost_out_of_boundary",),
+    "velocity": ("cost_velocity",),
+}
+"""Short name -> keys of `info`. `sigwalls` is another name of `boundary`: the walls are not solid,
+what costs is being beyond them."""
+
+
+def available(cost_keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The constraint names that a task with these cost entries offers."""
+    return tuple(name for name, keys in ENTRIES.items() if set(keys) <= set(cost_keys))
+
+
+def resolve(
+    env_id: str, names: tuple[str, ...], cost_keys: tuple[str, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """The columns of the cost matrix behind each constraint."""
+    offered = available(cost_keys)
+    if not names:
+        raise ValueError(
+            f"constraints=() leaves {env_id} without a constraint; "
+            "name at least one or omit the argument for 'cost'."
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(f"constraints={names} names a constraint twice; name each one once.")
+    for name in names:
+        if name not in offered:
+            close = difflib.get_close_matches(name, offered, 1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise ValueError(
+                f"{env_id} has no constraint {name!r}; {hint}it offers {', '.join(offered)}."
+            )
+    return tuple(tuple(cost_keys.index(key) for key in ENTRIES[name]) for name in names)
+
+
+def select(costs: Array, columns: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:
+    """[N, K] from [N, C]: 1 where any entry of a constraint is above 0; absent ones are NaN."""
+    violated = costs > 0
+    if all(len(group) == 1 for group in columns):
+        return violated[:, [group[0] for group in columns]].astype(np.float64)
+    return np.stack([violated[:, list(group)].any(1) for group in columns], 1).astype(np.float64)

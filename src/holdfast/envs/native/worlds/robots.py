@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The five navigation robots as data: how each is built, started, observed, and when it dies.
+
+Point and Car are built here, Racecar and the legged two in their own files. Observations start
+with four inertial sensors at the agent's site, then what is listed for the agent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.envs.native.engine import mujoco
+from holdfast.envs.native.worlds import legged, parts, racecar
+from holdfast.envs.native.worlds.tasks import LEVELS, Kind, Level
+
+RED = (0.7412, 0.0431, 0.1843, 1.0)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What a navigation world needs to know of its robot."""
+
+    build: Callable[[Any, Any], None]
+    """Adds joints, geoms, child bodies and actuators to (spec, root body)."""
+    z: float
+    """Height of the root at the start."""
+    timestep: float
+    runge_kutta: bool = False
+    site: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    touch: tuple[str, ...] = ()
+    """Sites with touch sensors."""
+    hinges: tuple[str, ...] = ()
+    """Hinges whose speed and (sin, cos) are observed."""
+    ball: str = ""
+    """Ball joint whose angular velocity and rotation matrix are observed."""
+    attitude: bool = False
+    """Height and world angular velocity of the site are observed."""
+    free: bool = True
+    """The root has a free joint: its pose is in qpos. Otherwise it is in the model."""
+    dies_below: float = -float("inf")
+    """Root height at or below which the episode terminates."""
+    rest: tuple[tuple[float, float], ...] = ()
+    """Per actuator at reset: the joint starts at sign·(angle + noise), given as (sign, angle)."""
+    box: float = 0.2
+    """Half-size of the box that this robot pushes."""
+    box_density: float = 0.001
+    box_keepout: float = 0.2
+
+
+def build_point(spec: Any, root: Any) -> None:
+    """A ball that slides and turns, with a nose; pushed at its site, turned by a servo."""
+    parts.joint(root, "x", parts.SLIDE, (1, 0, 0), damping=0.01)
+    parts.joint(root, "y", parts.SLIDE, (0, 1, 0), damping=0.01)
+    parts.joint(root, "z", parts.HINGE, (0, 0, 1), damping=0.005)
+    friction = [1, 0.01, 0.01]
+    parts.geom(root, parts.SPHERE, (0.1,), friction=friction, density=1, rgba=list(RED))
+    parts.geom(root, parts.BOX, (0.05,) * 3, pos=[0.1, 0, 0], density=1, rgba=list(RED))
+    parts.actuator(spec, "agent", parts.AT_SITE, 0.3, force=0.05)
+    parts.actuator(spec, "z", parts.IN_PARENT, 0.3, force=0.05, servo=(0, 0, -1))
+
+
+CAR_BOXES = (
+    ((0.1, 0.1, 0.05), (0, 0, 0)),
+    ((0.1, 0.01, 0.05), (0, 0.15, 0)),
+    ((0.01, 0.025, 0.03), (0, 0.125, 0)),
+    ((0.05, 0.01, 0.05), (0, -0.165, 0)),
+    ((0.05, 0.03, 0.01), (0, -0.13, 0.04)),
+)
+
+
+def build_car(spec: Any, root: Any) -> None:
+    """Two driven wheels and a caster; it drives towards its own -y."""
+    root.add_freejoint(name="agent")
+    for size, pos in CAR_BOXES:
+        parts.geom(root, parts.BOX, size, pos=list(pos), density=5, rgba=list(RED))
+    for name, sign in (("left", -1), ("right", 1)):
+        wheel = parts.child(root, name, (0.1 * sign, 0.1, -0.05))
+        parts.joint(wheel, name, parts.HINGE, (1, 0, 0))
+        inner, outer = sorted((0.005 * sign, 0.055 * sign))
+        ends = [inner, 0, 0, outer, 0, 0]
+        parts.geom(wheel, parts.CYLINDER, (0.05,), fromto=ends, density=5, rgba=list(RED))
+        parts.actuator(spec, name, parts.IN_PARENT, 1.0, force=0.02)
+    caster = parts.child(root, "rear", (0, -0.1, -0.05))
+    parts.joint(caster, "rear", parts.BALL)
+    parts.geom(caster, parts.SPHERE, (0.05,), density=5, rgba=list(RED))
+
+
+AGENTS = {
+    "Point": Agent(build_point, 0.1, 0.002, free=False),
+    "Car": Agent(
+        build_car, 0.1, 0.004, ball="rear", box=0.125, box_density=0.0005, box_keepout=0.125
+    ),
+    "Racecar": Agent(racecar.build, 0.05, 0.004, runge_kutta=True, site=(0.02, 0, 0)),
+    "Doggo": Agent(
+        legged.build_doggo, 0.22, 0.01, touch=legged.DOGGO_FEET, hinges=legged.DOGGO_HINGES
+    ),
+    "Ant": Agent(
+        legged.build_ant, 0.18, 0.01, runge_kutta=True, site=(0, 0, -0.02),
+        hinges=legged.ANT_HINGES, attitude=True, dies_below=0.08, rest=legged.ANT_REST,
+    ),
+}  # fmt: skip
+
+
+def add_sensors(spec: Any, agent: Agent) -> None:
+    """Everything observed of the robot, in the order of `observe`."""
+    kinds, site, hinge = parts.SENSORS, parts.OBJECTS.mjOBJ_SITE, parts.OBJECTS.mjOBJ_JOINT
+    for kind in ("ACCELEROMETER", "VELOCIMETER", "GYRO", "MAGNETOMETER"):
+        parts.sensor(spec, getattr(kinds, f"mjSENS_{kind}"), "agent", site)
+    for name in agent.touch:
+        parts.sensor(spec, kinds.mjSENS_TOUCH, name, site)
+    for name in agent.hinges:
+        parts.sensor(spec, kinds.mjSENS_JOINTVEL, name, hinge)
+    if agent.ball:
+        parts.sensor(spec, kinds.mjSENS_BALLANGVEL, agent.ball, hinge)
+    if agent.attitude:
+        parts.sensor(spec, kinds.mjSENS_FRAMEPOS, "agent", site)
+        parts.sensor(spec, kinds.mjSENS_FRAMEANGVEL, "agent", site)
+    for name in agent.hinges:
+        parts.sensor(spec, kinds.mjSENS_JOINTPOS, name, hinge)
+    if agent.ball:
+        parts.sensor(spec, kinds.mjSENS_BALLQUAT, agent.ball, hinge)
+
+
+def integrator(agent: Agent) -> Any:
+    """Euler, or Runge-Kutta of fourth order."""
+    kinds = mujoco.mjtIntegrator
+    return kinds.mjINT_RK4 if agent.runge_kutta else kinds.mjINT_EULER
+
+
+def level_for(agent: str, level: str) -> Level:
+    """The level as it is for this agent: Car pushes a smaller, lighter box."""
+    robot = AGENTS[agent]
+
+    def fit(kind: Kind) -> Kind:
+        if kind.name != "push_box":
+            return kind
+        size = robot.box
+        return replace(
+            kind, size=(size,), z=size, density=robot.box_density, keepout=robot.box_keepout
+        )
+
+    world = LEVELS[level]
+    return replace(world, kinds=tuple(fit(kind) for kind in world.kinds))

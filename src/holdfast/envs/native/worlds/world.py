@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Navigation worlds in code: one compiled model for each task, moved about in place.
+
+The lean model holds what takes part in physics: objects that never collide (goals, hazards,
+circles, walls) are drawn only when somebody looks, and cost nothing otherwise.
+"""
+
+from math import sqrt
+from typing import Any
+
+from holdfast.envs.native.engine import Model, mujoco
+from holdfast.envs.native.worlds import parts, racecar
+from holdfast.envs.native.worlds.robots import AGENTS, add_sensors, integrator
+from holdfast.envs.native.worlds.tasks import Kind, Level
+
+SHAPES = {"sphere": parts.SPHERE, "box": parts.BOX, "cylinder": parts.CYLINDER}
+TORQUE_SCALE = sqrt(150)
+"""√(mass / inertia) of the gremlin cube: MuJoCo 3 weighs the rotation of a weld differently, and
+with this factor a touched gremlin yields as it did before."""
+
+
+def add_shape(body: Any, kind: Kind, rgba: list[float]) -> None:
+    """The object's geoms, density given or irrelevant."""
+    touch = {} if kind.collides else {"contype": 0, "conaffinity": 0}
+    options: dict[str, Any] = {"density": kind.density, "rgba": rgba} | touch
+    if kind.shape != "push box":
+        parts.geom(body, SHAPES[kind.shape], kind.size, **options)
+        return
+    s = kind.size[0]
+    parts.geom(body, parts.BOX, (s, s, s), **options)
+    for x in (-s, s):
+        for y in (-s, s):
+            parts.geom(body, parts.BOX, (s / 2, s / 2, s), pos=[x, y, 0], **options)
+
+
+def object_names(kind: Kind) -> list[str]:
+    """Bodies of a kind, in order."""
+    return [f"{kind.name}{i}" for i in range(kind.number)]
+
+
+def add_objects(spec: Any, level: Level, visual: bool) -> None:
+    """Free bodies, then gremlin targets, then static bodies: the order fixes qpos."""
+    world = spec.worldbody
+    for kind in level.kinds:
+        if kind.motion != "static":
+            for name in object_names(kind):
+                body = parts.child(world, name, (0, 0, kind.z))
+                body.add_freejoint(name=name)
+                add_shape(body, kind, list(kind.colour))
+    for kind in level.kinds:
+        if kind.motion == "gremlin":
+            for name in object_names(kind):
+                parts.child(world, f"{name}_target", mocap=True)
+                add_weld(spec, f"{name}_target", name)
+    for kind in level.kinds:
+        if kind.motion == "static" and (visual or kind.collides):
+            for name in object_names(kind):
+                add_shape(parts.child(world, name, (0, 0, kind.z)), kind, list(kind.colour))
+
+
+def add_weld(spec: Any, target: str, body: str) -> None:
+    """The gremlin follows its target; the relative pose is rewritten at each reset."""
+    pose = (0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0, TORQUE_SCALE)
+    bodies = parts.OBJECTS.mjOBJ_BODY
+    weld = parts.equality(spec, mujoco.mjtEq.mjEQ_WELD, bodies, (target, body), pose)
+    weld.solref = [0.02, 1.5]
+
+
+def add_look(spec: Any, level: Level) -> None:
+    """Sky, chequered floor and even light; none of it matters to physics."""
+    texture, material = mujoco.mjtTexture, mujoco.mjtTextureRole
+    gradient, checker = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
+    spec.add_texture(
+        name="sky", type=texture.mjTEXTURE_SKYBOX, builtin=gradient, width=256, height=1536,
+        rgb1=[0.55, 0.7, 0.85], rgb2=[0.95, 0.97, 1.0],
+    )  # fmt: skip
+    spec.add_texture(
+        name="floor", type=texture.mjTEXTURE_2D, builtin=checker, width=128, height=128,
+        rgb1=[0.82, 0.8, 0.75], rgb2=[0.74, 0.72, 0.67],
+    )  # fmt: skip
+    floor = spec.add_material(name="floor", texrepeat=[level.floor * 2, level.floor * 2])
+    floor.textures[int(material.mjTEXROLE_RGB)] = "floor"
+    spec.visual.global_.offwidth, spec.visual.global_.offheight = 1920, 1080
+    light = spec.visual.headlight
+    light.ambient, light.diffuse, light.specular = [0.5] * 3, [0.5] * 3, [0.1] * 3
+
+
+def older_collider() -> int:
+    """Flags that keep the convex collider the tasks were made with.
+
+    MuJoCo 3.3 has a new one by default, and later versions give it several contacts for each pair.
+    """
+    flags = mujoco.mjtDisableBit
+    names = ("mjDSBL_NATIVECCD", "mjDSBL_MULTICCD")
+    return sum(int(getattr(flags, name)) for name in names if hasattr(flags, name))
+
+
+def build(agent_name: str, level: Level, *, visual: bool = False) -> Model:
+    """The compiled world; objects stand at the origin until a layout is written into it."""
+    agent = AGENTS[agent_name]
+    spec = mujoco.MjSpec()
+    spec.modelname = agent_name
+    spec.compiler.degree = False
+    spec.option.timestep, spec.option.integrator = agent.timestep, integrator(agent)
+    floor: dict[str, Any] = {"name": "floor"}
+    if visual:
+        add_look(spec, level)
+        floor["material"] = "floor"
+    parts.geom(spec.worldbody, parts.PLANE, (level.floor, level.floor, 0.1), **floor)
+    root = parts.child(spec.worldbody, "agent", (0, 0, agent.z))
+    root.add_site(name="agent", pos=list(agent.site))
+    agent.build(spec, root)
+    if agent_name == "Racecar" and (visual or any(kind.collides for kind in level.kinds)):
+        racecar.add_hull(spec)
+    spec.option.disableflags |= older_collider()
+    add_sensors(spec, agent)
+    add_objects(spec, level, visual)
+    return spec.compile()

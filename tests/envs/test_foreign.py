@@ -1,0 +1,518 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The adapter: where costs come from, which spaces it takes, and that processes change nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from holdfast.envs.base import VecEnv
+from holdfast.envs.foreign.batch import GymBatch, gym_batch
+from holdfast.envs.foreign.spaces import sample_actions
+from holdfast.envs.foreign.tape import episode_seed
+from holdfast.envs.make import known_ids, make_env
+from holdfast.envs.probe_env import ProbeEnv
+
+
+class Walk(gym.Env):
+    """A seeded random walk that terminates beyond 1.5 and is cut after 7 steps."""
+
+    def __init__(self, info=lambda x: {"cost": abs(x)}, observe=None, space=None, actions=None):
+        default = spaces.Box(-9.0, 9.0, (2,), np.float64)
+        self.observation_space = default if space is None else space
+        default = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = default if actions is None else actions
+        self.info, self.observe = info, observe or (lambda x, t: np.array([x, t]))
+        self.seen = []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = self.np_random.normal() * 0.3, 0
+        return self.observe(self.x, 0.0), {}
+
+    def step(self, action):
+        self.seen.append(action)
+        self.x += self.np_random.normal() * 0.5
+        self.t += 1
+        ended = abs(self.x) > 1.5
+        return self.observe(self.x, self.t), -self.x, ended, self.t >= 7, self.info(self.x)
+
+
+class SixValues:
+    """The shape of Safety-Gymnasium's environments, which are no gym.Env of today."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+    action_space = spaces.Box(-1.0, 1.0, (2,), np.float64)
+
+    def reset(self, seed=None, options=None):
+        self.rng = np.random.default_rng(seed) if seed is not None else self.rng
+        self.t = 0
+        return self.rng.normal(size=3), {}
+
+    def step(self, action):
+        self.t += 1
+        obs, hazards = self.rng.normal(size=3), float(self.rng.random() < 0.5)
+        info = {"cost_hazards": hazards, "cost_vases": 1.0, "cost_sum": hazards + 1.0}
+        return obs, float(action[0]), hazards + 1.0, False, self.t >= 5, info
+
+
+def failing(x):
+    raise OSError("sensor unplugged")
+
+
+def play(env, steps=40, seed=5):
+    rng = np.random.default_rng(0)
+    obs = [env.reset(seed)]
+    taken = [env.step(sample_actions(env.action_space, env.num_envs, rng)) for _ in range(steps)]
+    return obs, taken
+
+
+def assert_same(a, b):
+    assert np.array_equal(a[0][0], b[0][0]) and a[0][0].dtype == b[0][0].dtype
+    for left, right in zip(a[1], b[1], strict=True):
+        for name in left.__dataclass_fields__:
+            x, y = getattr(left, name), getattr(right, name)
+            assert np.array_equal(x, y) and x.dtype == y.dtype
+
+
+# Contract
+
+
+def test_resets_itself_and_keeps_the_true_successor():
+    env = gym_batch(Walk, 3)
+    assert isinstance(env, VecEnv) and env.can_snapshot and env.time_limit is None
+    assert env.cost_names == ("cost",)
+    lone = [Walk() for _ in range(3)]
+    obs = env.reset(100)
+    assert np.array_equal(obs, [e.reset(seed=100 + i)[0] for i, e in enumerate(lone)])
+    kinds, episode = set(), [0, 0, 0]
+    for _ in range(60):
+        step = env.step(np.zeros((3, 1)))
+        for i, e in enumerate(lone):
+            next_obs, reward, terminated, truncated, info = e.step(np.zeros(1))
+            assert np.array_equal(step.next_obs[i], next_obs)
+            assert step.reward[i] == reward and step.cost[i] == [info["cost"]]
+            assert (step.terminated[i], step.truncated[i]) == (terminated, truncated)
+            kinds.add((bool(terminated), bool(truncated)))
+            expected = next_obs
+            if terminated or truncated:
+                episode[i] += 1
+                expected = e.reset(seed=episode_seed(100 + i, episode[i]))[0]
+            assert np.array_equal(step.obs[i], expected)
+    seeds = {episode_seed(seed, n) for seed in range(100, 103) for n in range(9)}
+    assert len(seeds) == 27  # each episode of each environment has its own
+    assert {(False, False), (True, False), (False, True)} <= kinds
+
+
+def test_does_not_hide_not_a_number():
+    bad = lambda: Walk(lambda x: {"cost": np.nan}, lambda x, t: np.array([np.inf, np.nan]))
+    step = gym_batch(bad, 2).step
+    with pytest.raises(ValueError, match="before its first reset"):
+        step(np.zeros((2, 1)))
+    env = gym_batch(bad, 2)
+    env.reset(0)
+    step = env.step(np.zeros((2, 1)))
+    assert np.isnan(step.cost).all() and np.isnan(step.obs[:, 1]).all()
+    assert np.isinf(step.obs[:, 0]).all()
+
+
+def test_runs_a_registered_id_with_a_cost_function():
+    env = gym_batch("Pendulum-v1", 2, cost=lambda obs, action, new: float(abs(new[2]) > 1))
+    _, taken = play(env, 250)
+    assert taken[199].truncated.all() and not taken[198].truncated.any()
+    speeds = np.array([step.next_obs[:, 2] for step in taken])
+    costs = np.array([step.cost[:, 0] for step in taken])
+    assert np.array_equal(costs, np.abs(speeds) > 1) and 0 < costs.mean() < 1
+    env.close()
+
+
+# Costs
+
+
+def info_vector(x):
+    return {"cost": np.array([x, 1.0])}
+
+
+def info_named(x):
+    return {"cost_hazards": x, "cost_vases": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "info", "names", "expected"),
+    [
+        ({}, info_vector, ("cost_0", "cost_1"), lambda x: [x, 1.0]),
+        ({"constraints": ("a", "b")}, info_vector, ("a", "b"), lambda x: [x, 1.0]),
+        ({}, info_named, ("cost",), lambda x: [x + 2.0]),
+        ({"constraints": ("vases", "hazards")}, info_named, ("vases", "hazards"),
+         lambda x: [2.0, x]),
+        ({"constraints": ["cost_vases"]}, info_named, ("cost_vases",), lambda x: [2.0]),
+        ({"constraints": ("cost",)}, lambda x: {"cost": x}, ("cost",), lambda x: [x]),
+        ({}, lambda x: {"cost_a": 9.0, "cost_sum": x}, ("cost",), lambda x: [x]),
+        ({"cost": lambda o, a, n: [n[0], o[0]], "constraints": ("new", "old")}, info_named,
+         ("new", "old"), None),
+        ({"cost": lambda o, a, n, info: info["cost_vases"]}, info_named, ("cost",),
+         lambda x: [2.0]),
+        ({"cost": lambda o, a, n, scale=3.0: scale}, info_named, ("cost",), lambda x: [3.0]),
+    ],
+)  # fmt: skip
+def test_cost_sources(options, info, names, expected):
+    env = gym_batch(lambda: Walk(info), 2, **options)
+    assert env.cost_names == names
+    obs = env.reset(0)
+    for _ in range(10):
+        step = env.step(np.zeros((2, 1)))
+        for i in range(2):
+            x = step.next_obs[i, 0]
+            assert step.cost[i] == pytest.approx(
+                [x, obs[i, 0]] if expected is None else expected(x)
+            )
+        obs = step.obs
+
+
+def test_cost_function_sees_the_old_observation_even_if_the_env_reuses_its_buffer():
+    buffer = np.zeros(2)
+
+    def reuse(x, t):
+        buffer[:] = x, t
+        return buffer
+
+    env = gym_batch(lambda: Walk(observe=reuse), cost=lambda obs, action, new: new[1] - obs[1])
+    env.reset(0)
+    assert all(env.step(np.zeros((1, 1))).cost == 1.0 for _ in range(20))
+
+
+def test_six_return_values():
+    env = gym_batch(SixValues, 2)
+    _, taken = play(env)
+    costs = np.concatenate([step.cost[:, 0] for step in taken])
+    assert env.cost_names == ("cost",) and set(costs) == {1.0, 2.0}
+    assert taken[4].truncated.all() and not taken[4].terminated.any()
+    both = gym_batch(SixValues, 2, constraints=("hazards", "vases"))
+    _, again = play(both)
+    assert np.array_equal(np.concatenate([step.cost.sum(axis=1) for step in again]), costs)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("CartPole-v1", {}, r"^Env 'CartPole-v1' reports no cost: return it in info\['cost'\], "
+         r"or pass cost= a function of \(obs, action, next_obs\)\.$"),
+        (SixValues, {"constraints": ("hazard",)}, "no constraint 'hazard'; it reports hazards, "
+         "vases; did you mean 'hazards'"),
+        (Walk, {"constraints": ("hazards",)}, "reports one cost, but constraints are 'hazards'"),
+        (lambda: Walk(info_vector), {"constraints": ("a",)}, "2 unnamed costs.*name all 2"),
+        (Walk, {"constraints": "hazards"}, "must be different names in a tuple"),
+        (Walk, {"constraints": ("a", "a")}, "must be different names"),
+        (Walk, {"cost": lambda obs: 0.0}, "takes 1 arguments"),
+    ],
+)  # fmt: skip
+def test_refuses_missing_or_mismatched_costs(source, options, message):
+    with pytest.raises(ValueError, match=message):
+        gym_batch(source, 2, **options)
+
+
+def test_an_error_in_a_cost_function_stays_its_own():
+    with pytest.raises(KeyError, match="speed"):
+        gym_batch(Walk, cost=lambda obs, action, new, info: info["speed"])
+
+
+def test_environments_are_closed_when_construction_fails_and_once_in_the_end():
+    made = []
+
+    class Closing(Walk):
+        closed = 0
+
+        def __init__(self):
+            if len(made) == 2:
+                raise OSError("no third")
+            super().__init__()
+            made.append(self)
+
+        def close(self):
+            self.closed += 1
+
+    with pytest.raises(OSError, match="no third"):
+        gym_batch(Closing, 3)
+    assert [env.closed for env in made] == [1, 1]
+    made.clear()
+    env = gym_batch(Closing, 2)
+    env.close()
+    env.close()
+    assert [env.closed for env in made] == [1, 1]
+
+
+def test_cost_that_vanishes_later_names_the_environment():
+    flicker = lambda x: {"cost": 1.0} if abs(x) < 0.7 else {}
+    env = gym_batch(lambda: Walk(flicker), 3)
+    env.reset(0)
+    with pytest.raises(ValueError, match="report the cost in every step") as caught:
+        for _ in range(100):
+            env.step(np.zeros((3, 1)))
+    assert "in environment " in caught.value.__notes__[0]
+
+
+# Spaces
+
+
+@pytest.mark.parametrize(
+    ("space", "native", "flat"),
+    [
+        (spaces.Box(-1, 1, (2, 2), np.float32), np.array([[1, 2], [3, 4]]) / 8, [1, 2, 3, 4]),
+        (spaces.Box(0, 255, (2,), np.uint8), np.array([8, 16], np.uint8), [64, 128]),
+        (spaces.Discrete(3), 1, [0, 8, 0]),
+        (spaces.Discrete(3, start=5), np.int64(7), [0, 0, 8]),
+        (spaces.MultiDiscrete([2, 2]), np.array([1, 0]), [0, 8, 8, 0]),
+        (spaces.MultiBinary(2), np.array([1, 0], np.int8), [8, 0]),
+        (spaces.Dict({"a": spaces.Box(-1, 1, (1,)), "b": spaces.Discrete(2)}),
+         {"b": 1, "a": np.array([0.25], np.float32)}, [2, 0, 8]),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))]),
+         (0, np.array([0.25], np.float32)), [8, 0, 2]),
+    ],
+)  # fmt: skip
+def test_observations_are_flattened(space, native, flat):
+    env = gym_batch(lambda: Walk(space=space, observe=lambda x, t: native), 2)
+    assert env.observation_space.shape == (len(flat),)
+    assert np.issubdtype(env.observation_space.dtype, np.floating)
+    assert np.array_equal(env.reset(0) * 8, [flat, flat])
+    step = env.step(np.zeros((2, 1)))
+    assert np.array_equal(step.next_obs * 8, [flat, flat]) and step.obs[0] in env.observation_space
+
+
+@pytest.mark.parametrize(
+    ("space", "plain", "given", "expected"),
+    [
+        (spaces.Box(-1, 2, (2, 2), np.float32), spaces.Box(-1, 2, (4,), np.float32),
+         [5.0, 0.5, -5.0, 1.0], np.array([[2, 0.5], [-1, 1]], np.float32)),
+        (spaces.Box(-np.inf, np.inf, (1,), np.float64),
+         spaces.Box(-np.inf, np.inf, (1,), np.float64), [50.0], np.array([50.0])),
+        (spaces.Discrete(3), spaces.Discrete(3), 2, np.int64(2)),
+        (spaces.Discrete(3, start=-1), spaces.Discrete(3), 2, np.int64(1)),
+        (spaces.MultiDiscrete([2, 3], start=[1, 4]), spaces.MultiDiscrete([2, 3]), [1, 2],
+         np.array([2, 6])),
+        (spaces.MultiDiscrete([[2], [3]]), spaces.MultiDiscrete([2, 3]), [1, 2],
+         np.array([[1], [2]])),
+        (spaces.MultiBinary(2), spaces.MultiDiscrete([2, 2]), [1, 0], np.array([1, 0], np.int8)),
+    ],
+)  # fmt: skip
+def test_actions_reach_the_environment_in_its_own_space(space, plain, given, expected):
+    inner = Walk(actions=space)
+    env = gym_batch(inner)
+    assert env.action_space == plain
+    env.reset(0)
+    env.step(np.array([given]))
+    assert np.array_equal(inner.seen[-1], expected) and inner.seen[-1] in space
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        env.step(sample_actions(env.action_space, 1, rng))
+        assert inner.seen[-1] in space
+
+
+def test_clipping_can_be_switched_off():
+    inner = Walk()
+    env = gym_batch(inner, clip_actions=False)
+    env.reset(0)
+    env.step(np.array([[3.0]]))
+    assert inner.seen[-1] == 3.0
+
+
+# Bad input
+
+
+def test_refuses_bad_input_in_one_sentence():
+    vector = gym.make_vec("CartPole-v1", 1, vectorization_mode="sync")
+    wrong_size = lambda: Walk(observe=lambda x, t: np.zeros(1))
+    old_reset, old_step = Walk(), Walk()
+    old_reset.reset = lambda seed=None: np.zeros(2)
+    old_step.step = lambda action: (np.zeros(2), 0.0, False, {})
+    shared = Walk()
+    for source, options, message in [
+        (Walk(), {"num_envs": 2}, "pass a function that makes one"),
+        (Walk(), {"vectorise": "process"}, "pass a function that makes one"),
+        (lambda: shared, {"num_envs": 2}, "same environment twice"),
+        (lambda: 3, {}, "must return an environment"),
+        (3, {}, "is no environment"),
+        (Walk, {"num_envs": 0}, "at least 1"),
+        (Walk, {"workers": -1}, "0 means one for each core"),
+        (Walk, {"vectorise": "threads"}, "'sync' .* or 'process'"),
+        (vector, {}, "vectorised already"),
+        (old_reset, {}, r"returned a ndarray, expected \(obs, info\)"),
+        (old_step, {}, "returned 4 values"),
+        (lambda: Walk(space=spaces.Sequence(spaces.Discrete(2))), {}, "variable size"),
+        (lambda: Walk(space=3), {}, "not a Gymnasium space"),
+        (lambda: Walk(actions=spaces.Dict(a=spaces.Discrete(2))), {}, "wrap it to one of these"),
+        (lambda: Walk(actions=spaces.Box(0, 3, (1,), np.int64)), {}, "use a float dtype"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            gym_batch(source, **options)
+    env = gym_batch(wrong_size)
+    with pytest.raises(ValueError, match="has 1 numbers, observation_space says 2"):
+        env.reset(0)
+    env = gym_batch(Walk, 2)
+    with pytest.raises(ValueError, match="expected \\(2, 1\\)"):
+        env.step(np.zeros(2))
+    vector.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("Pendulum-v2", "Pendulum-v1"), ("probe/Shortcut-v1", "probe/Shortcut-v0")]
+)
+def test_unknown_id_suggests_a_known_one(wrong, right):
+    with pytest.raises(ValueError, match=f"unknown env '{wrong}'; did you mean '{right}'"):
+        make_env(wrong, 2)
+    with pytest.raises(ValueError, match="unknown env 'nosuchpackage:A-v0'"):
+        make_env("nosuchpackage:A-v0", 2)
+
+
+# Processes
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_processes_give_the_numbers_of_the_loop(workers):
+    cost = lambda obs, action, new, info: [info["cost"], action[0]]
+    options = {"cost": cost, "constraints": ("far", "push")}
+    loop = gym_batch(Walk, 5, **options)
+    split = gym_batch(Walk, 5, vectorise="process", workers=workers, **options)
+    assert loop.cost_names == split.cost_names and loop.action_space == split.action_space
+    assert_same(play(loop), play(split))
+    assert_same(play(loop, seed=9), play(split, seed=9))
+    split.close()
+    split.close()
+    with pytest.raises(RuntimeError, match="is closed"):
+        split.reset(0)
+
+
+def test_processes_run_ids_that_only_this_process_registered():
+    gym.register("local/Walk-v0", lambda: Walk(info_named))
+    try:
+        loop = make_env("local/Walk-v0", 2)
+        split = make_env("local/Walk-v0", 2, vectorise="process", workers=2)
+        assert_same(play(loop), play(split))
+        split.close()
+    finally:
+        del gym.registry["local/Walk-v0"]
+
+
+def test_worker_errors_name_environment_and_cause():
+    def fails_late(x):
+        if abs(x) > 0.8:
+            raise OSError("sensor unplugged")
+        return {"cost": 0.0}
+
+    env = gym_batch(lambda: Walk(fails_late), 3, vectorise="process", workers=2)
+    env.reset(0)
+    with pytest.raises(RuntimeError, match=r"OSError: sensor unplugged .*environment \d") as caught:
+        for _ in range(100):
+            env.step(np.zeros((3, 1)))
+    assert "fails_late" in caught.value.__notes__[0]
+    with pytest.raises(RuntimeError, match="is closed"):
+        env.step(np.zeros((3, 1)))
+
+
+def test_a_worker_that_dies_is_reported_and_all_are_ended():
+    def dies(x):
+        if abs(x) > 0.8:
+            os._exit(3)
+        return {"cost": 0.0}
+
+    env = gym_batch(lambda: Walk(dies), 4, vectorise="process", workers=2)
+    env.reset(0)
+    processes = list(env._processes)
+    with pytest.raises(
+        RuntimeError, match=r"environments \d-\d of Env .Walk. ended unexpectedly.*exit code 3"
+    ):
+        for _ in range(100):
+            env.step(np.zeros((4, 1)))
+    assert all(process.poll() is not None for process in processes)
+
+
+def test_forgetting_the_batch_ends_its_workers():
+    env = gym_batch(Walk, 2, vectorise="process", workers=2)
+    processes = list(env._processes)
+    assert all(process.poll() is None for process in processes)
+    del env
+    assert [process.wait(10) for process in processes] == [0, 0]
+
+
+SCRIPT = """
+    import sys, numpy as np, gymnasium as gym
+    from gymnasium import spaces
+    from holdfast.envs.foreign.batch import gym_batch
+
+    class Chatty(gym.Env):
+        observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        action_space = spaces.Discrete(2)
+        def reset(self, *, seed=None, options=None):
+            print("a worker's word on stdout")
+            return np.zeros(1, np.float32), {}
+        def step(self, action):
+            print("another")
+            return np.zeros(1, np.float32), 1.0, False, False, {"cost": 0.0}
+
+    # no `if __name__ == "__main__"`: workers must not run this script again
+    env = gym_batch(Chatty, 2, vectorise="process", workers=2)
+    env.reset(0)
+    try:
+        print("pids", *(p.pid for p in env._processes), flush=True)
+        while True:
+            env.step(np.zeros(2, int))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interrupt_and_kill_leave_no_worker_behind(how, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    parent = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment, start_new_session=True,
+    )  # fmt: skip
+    line = next(line for line in parent.stdout if line.startswith("pids"))
+    workers = [int(pid) for pid in line.split()[1:]]
+    os.killpg(parent.pid, how)
+    out, err = parent.communicate(timeout=30)
+    deadline = time.monotonic() + 10
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(workers) == 2 and not any(map(alive, workers))
+    if how == signal.SIGINT:
+        assert out.splitlines()[-1] == "interrupted" and parent.returncode == 0
+        assert "Traceback" not in err
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+# One entry
+
+
+def test_make_env_resolves_every_kind():
+    probe = make_env("probe/Machines-v0", 3)
+    assert isinstance(probe, ProbeEnv) and make_env(probe, 3) is probe
+    assert "probe/Machines-v0" in known_ids()
+    foreign = make_env("Pendulum-v1", 2, cost=lambda obs, action, new: 0.0)
+    assert isinstance(foreign, GymBatch) and foreign.num_envs == 2
+    cost = lambda obs, action, new: 0.0
+    for env, num_envs, options, message in [
+        (probe, 2, {}, "the given VecEnv has 3"),
+        (probe, 3, {"cost": cost}, "defines its own costs"),
+        ("probe/Speed-v0", 2, {"cost": cost}, "part of the task"),
+        ("probe/Machines-v0", 2, {"constraints": ("heet",)}, "choose from heat, noise"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            make_env(env, num_envs, **options)
