@@ -13,9 +13,17 @@ from holdfast.bars import training_bar
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
 from holdfast.evaluate import CostBound, Evaluation, Watch, evaluate
+from holdfast.export import Agreement, Portable, export
 from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.runs.checkpoint import CheckpointError
-from holdfast.runs.folder import Folder, create, load_state, open_folder
+from holdfast.runs.folder import (
+    Folder,
+    create,
+    describe_space,
+    load_state,
+    open_folder,
+    versions,
+)
 from holdfast.runs.progress import read_rows
 from holdfast.runs.training import store, train_in_folder
 from holdfast.train import Spaces, State, actor_of, open_env, train
@@ -178,6 +186,24 @@ class Agent:
     def actor(self) -> Actor:
         """The policy in NumPy."""
         return actor_of(self.run, self._trained()[0])
+
+    def export(self, path: str | Path) -> Agreement:
+        """Write the policy for use without Holdfast: .onnx, or .npz with policy.py beside it.
+
+        It takes flat observations as the environment gives them and returns actions in the
+        environment's units, always inside the space; both are checked against `predict` first.
+        """
+        state, spaces = self._trained()
+        about = {
+            "algorithm": self.run.name,
+            "env": self.run.env,
+            "seed": self.run.seed,
+            "epoch": state.epoch,
+            "limits": spaces.limits,
+            "action_space": describe_space(spaces.action),
+            "holdfast": versions()["holdfast"],
+        }
+        return export(Portable(self.actor(), spaces.action, about), Path(path))
 
     def save(self, path: str | Path) -> None:
         """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand.

@@ -84,7 +84,7 @@ def later(module: str, function: str, name: str) -> Callable[[list[str]], None]:
     return call
 
 
-EXACT = "holdfast.cli.exact"
+EXACT, SHIPPING = "holdfast.cli.exact", "holdfast.cli.shipping"
 
 COMMANDS: dict[str, Command] = {
     "list": Command(with_tyro(looking.list_command, "list"), "algorithms, and the settings of one"),
@@ -92,6 +92,9 @@ COMMANDS: dict[str, Command] = {
     "resume": Command(with_tyro(training.resume_command, "resume"), "continue a run"),
     "evaluate": Command(
         with_tyro(looking.evaluate_command, "evaluate"), "judge a trained policy's safety"
+    ),
+    "export": Command(
+        later(SHIPPING, "export_command", "export"), "the policy as ONNX, or for NumPy alone"
     ),
     "envs": Command(with_tyro(looking.envs_command, "envs"), "tasks, and a description of one"),
     "check": Command(with_tyro(looking.check_command, "check"), "find faults in your environment"),

@@ -64,9 +64,14 @@ class Normaliser:
         spread = self.var * self.count + var * n + shift * shift * (self.count * n / total)
         return Normaliser(self.mean + shift * (n / total), spread / total, total)
 
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """√(var + 1e-8)"""
+        return np.sqrt(self.var + 1e-8)
+
     def __call__(self, obs: NDArray[Any]) -> Float32:
-        """(o − mean) / √(var + 1e-8), unclipped, as float32."""
-        return ((obs - self.mean) / np.sqrt(self.var + 1e-8)).astype(np.float32)
+        """(o − mean) / scale, unclipped, as float32."""
+        return ((obs - self.mean) / self.scale).astype(np.float32)
 
 
 def moments(obs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -112,14 +117,15 @@ class Actor:
 
     def act(self, seen: Float32, noise: Float32 | None) -> NDArray[Any]:
         """Actions [n, A] or [n, D], in the policy's units; without noise the most likely one."""
-        out = self._outputs(seen) if self.layers else np.zeros((len(seen), self.noise_size), "f4")
+        out = self.outputs(seen) if self.layers else np.zeros((len(seen), self.noise_size), "f4")
         if self.std is not None:
             return out if noise is None else out + self.std * noise
         score = out if noise is None else out + noise
         splits = np.cumsum(self.sizes)[:-1]
         return np.stack([block.argmax(-1) for block in np.split(score, splits, axis=-1)], -1)
 
-    def _outputs(self, seen: Float32) -> Float32:
+    def outputs(self, seen: Float32) -> Float32:
+        """[n, noise_size] the mean of a Gaussian policy, the scores of a Categorical one."""
         x: NDArray[Any] = seen[:, None, :]
         for weight, bias in self.layers[:-1]:
             x = np.tanh(x @ weight + bias)
@@ -161,10 +167,7 @@ def action_map(space: gym.Space[Any], clip: bool) -> Callable[[NDArray[Any]], ND
     asked (D9). Discrete: the component itself, shifted by the space's start.
     """
     if isinstance(space, gym.spaces.Box):
-        finite = np.isfinite(space.low) & np.isfinite(space.high)
-        low, high = np.where(finite, space.low, -1.0), np.where(finite, space.high, 1.0)
-        middle = ((low + high) / 2).astype(space.dtype)
-        half = ((high - low) / 2).astype(space.dtype)
+        middle, half = box_scale(space)
         if clip:
             return lambda a: np.clip(middle + half * a, space.low, space.high)
         return lambda a: middle + half * a
@@ -172,6 +175,13 @@ def action_map(space: gym.Space[Any], clip: bool) -> Callable[[NDArray[Any]], ND
         start = space.start
         return lambda a: a[..., 0] + start
     return lambda a: a
+
+
+def box_scale(space: gym.spaces.Box) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(middle, half the width) of a Box, in its dtype; (0, 1) where a bound is infinite."""
+    finite = np.isfinite(space.low) & np.isfinite(space.high)
+    low, high = np.where(finite, space.low, -1.0), np.where(finite, space.high, 1.0)
+    return ((low + high) / 2).astype(space.dtype), ((high - low) / 2).astype(space.dtype)
 
 
 @dataclass(frozen=True)

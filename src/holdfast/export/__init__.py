@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies that leave Holdfast: an ONNX file, or NumPy arrays with a small file that reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.export import numpy_policy
+from holdfast.export.agreement import Agreement, check, numpy_heads, onnx_heads
+from holdfast.export.graph import onnx_model
+from holdfast.export.portable import Portable
+from holdfast.runs.checkpoint import write_atomic
+
+__all__ = ["Agreement", "Portable", "export"]
+
+READER = "policy.py"
+"""The file beside the arrays that reads them."""
+
+
+def export(policy: Portable, target: Path) -> Agreement:
+    """Write `policy`, checked against its actions in Holdfast; the suffix chooses ONNX or NumPy.
+
+    NumPy means two files: the arrays, and policy.py beside them, which reads them.
+    """
+    if target.suffix == ".onnx":
+        content = onnx_model(policy)
+        files, heads = {target: content}, onnx_heads(policy, content)
+    elif target.suffix == ".npz":
+        content, reader = policy.npz(), Path(numpy_policy.__file__).read_bytes()
+        files, heads = {target: content, target.with_name(READER): reader}, numpy_heads(content)
+    else:
+        raise ValueError(
+            f"'{target}' must end in .onnx (for onnxruntime and others) or .npz (NumPy alone)."
+        )
+    agreement = check(policy, heads)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        write_atomic(file, content)
+    return replace(agreement, files=tuple(files))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does an exported policy act as ours does? Asked of every export before it is written."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.export import numpy_policy
+from holdfast.export.graph import load_package
+from holdfast.export.portable import Portable
+
+TOLERANCE = 1e-6
+"""Of half the width of an action's bounds, or of the action where it has none and is larger."""
+CLOSE = 1e-5
+"""Scores that differ by less may be taken for each other."""
+Heads = Callable[[NDArray[np.float64], int], tuple[NDArray[Any], NDArray[Any]]]
+"""(obs [n, O], seed of the noise) -> (most likely actions, sampled ones)."""
+
+
+class Disagreement(RuntimeError):
+    """An exported policy that does not act as the trained one."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What the check saw."""
+
+    observations: int
+    largest: float
+    """Difference of an action, in units of half the width of its bounds."""
+    files: tuple[Path, ...] = ()
+    """What was written after it."""
+
+    def __str__(self) -> str:
+        return (
+            f"same actions as Holdfast's on {self.observations:,} observations, random and extreme "
+            f"(largest difference {self.largest:.1e})"
+        )
+
+
+def onnx_heads(policy: Portable, model: bytes) -> Heads:
+    """The two heads of an ONNX file, in onnxruntime."""
+    ort = load_package("onnxruntime", "checking an ONNX export")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def heads(obs: NDArray[np.float64], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        noise = policy.actor.draw(np.random.default_rng(seed), (len(obs),))
+        return tuple(session.run(["action", "sampled"], {"observation": obs, "noise": noise}))
+
+    return heads
+
+
+def numpy_heads(content: bytes) -> Heads:
+    """The two heads of an .npz file, in the file that reads it."""
+    policy = numpy_policy.Policy(io.BytesIO(content))
+    return lambda obs, seed: (policy(obs), policy(obs, np.random.default_rng(seed)))
+
+
+def check(policy: Portable, heads: Heads, count: int = 20_000, seed: int = 0) -> Agreement:
+    """Compare on random and extreme observations; raises `Disagreement`."""
+    asked, largest = 0, 0.0
+    for kind, obs in observations(policy, np.random.default_rng(seed), count):
+        noise = policy.actor.draw(np.random.default_rng(seed), (len(obs),))
+        action, sampled = heads(obs, seed)
+        for got, given, head in ((action, None, "action"), (sampled, noise, "sampled action")):
+            largest = max(largest, _compare(policy, obs, given, got, f"{head} of {kind}"))
+        asked += len(obs)
+    return Agreement(asked, largest)
+
+
+def observations(
+    policy: Portable, rng: np.random.Generator, count: int
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Around what was seen in training, far from it, and further than any sensor goes."""
+    size, normaliser = policy.obs_size, policy.actor.normaliser
+    mean = np.zeros(size) if normaliser is None else normaliser.mean
+    scale = np.ones(size) if normaliser is None else normaliser.scale
+    for width in (1.0, 10.0):
+        yield "random observations", mean + width * scale * rng.standard_normal((count // 2, size))
+    still = np.stack([mean, np.zeros(size), np.full(size, 1e-30)])
+    yield "observations at rest", still
+    for far in (1e3, 1e6, 1e12):
+        alone = np.concatenate([np.eye(size), -np.eye(size)]) * far
+        signs = rng.choice([-far, far], (100, size))
+        yield f"observations {far:g} deviations away", mean + scale * np.vstack([alone, signs])
+
+
+def _compare(
+    policy: Portable,
+    obs: NDArray[np.float64],
+    noise: NDArray[np.float32] | None,
+    got: NDArray[Any],
+    what: str,
+) -> float:
+    """The largest difference, in units of the tolerance's; raises where it is too large."""
+    ours = policy.act(obs, noise)
+    if got.shape != ours.shape or got.dtype != ours.dtype:
+        raise Disagreement(
+            f"the exported {what} is {got.dtype}{list(got.shape)} where ours is "
+            f"{ours.dtype}{list(ours.shape)}; please report this, no file was written."
+        )
+    if not isinstance(policy.space, gym.spaces.Box):
+        wrong, apart = _worse_choices(policy, obs, noise, got), 0.0
+    else:
+        bound = (policy.space.high - policy.space.low) / 2
+        unit = np.where(np.isfinite(bound), bound, np.maximum(1.0, np.abs(ours)))
+        difference = np.abs(got - ours) / unit
+        difference = np.where(np.isnan(difference), np.inf, difference)
+        doubt = np.abs(_in_double(policy).act(obs, noise) - ours) / unit
+        # Far away float32 itself leaves more open than the tolerance.
+        wrong = (difference > TOLERANCE + 2 * doubt.max()).any(-1)
+        apart = float(difference.max())
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise Disagreement(
+            f"the exported {what} is {got[i]} where ours is {ours[i]} for the observation "
+            f"{obs[i].tolist()}; please report this, no file was written."
+        )
+    return apart
+
+
+def _worse_choices(
+    policy: Portable, obs: NDArray[np.float64], noise: NDArray[np.float32] | None, got: NDArray[Any]
+) -> NDArray[np.bool_]:
+    """[n] whether some choice's score is clearly below the best."""
+    scores = policy.scores(obs, noise)
+    start = policy.space.start if isinstance(policy.space, gym.spaces.Discrete) else 0
+    picked = got.reshape(len(obs), -1) - start
+    doubt = np.abs(_in_double(policy).scores(obs, noise) - scores).max()
+    wrong, first = np.zeros(len(obs), np.bool_), 0
+    for d, choices in enumerate(policy.actor.sizes):
+        block = scores[:, first : first + choices]
+        inside = (picked[:, d] >= 0) & (picked[:, d] < choices)
+        taken = np.take_along_axis(block, np.clip(picked[:, d, None], 0, choices - 1), 1)[:, 0]
+        wrong |= ~inside | (block.max(1) - taken > CLOSE + 2 * doubt)
+        first += choices
+    return wrong
+
+
+def _in_double(policy: Portable) -> Portable:
+    """The same policy in float64 after its view: how much rounding there is in ours."""
+    wide = tuple((w.astype(np.float64), b.astype(np.float64)) for w, b in policy.actor.layers)
+    return replace(policy, actor=replace(policy.actor, layers=wide))  # pyright: ignore[reportArgumentType]

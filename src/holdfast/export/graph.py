@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy as an ONNX graph, in the few operators that every runtime has.
+
+    observation  double [n, O]   as the environment gives it, flat
+    noise        float [m, k]    standard normal, or Gumbel for choices; may be left out
+    action       [n, A], [n] or [n, D]   the most likely action, in the environment's units
+    sampled      the same, drawn with `noise` (m = n, or 1 for all)
+
+An ONNX graph cannot raise. Where an observation is not finite, or `sampled` is read although no
+noise was given, the answer lies outside the action space: NaN, or one less than the first choice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.export.portable import Portable
+
+OPSET, IR = 17, 8
+"""Of 2022, so that runtimes in the field read it."""
+MISSING = "{what} needs the package {package}: run `pip install 'holdfast[onnx]'`."
+
+
+def load_package(name: str, what: str) -> Any:
+    """A package of the extra `onnx`, or a sentence on how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise RuntimeError(MISSING.format(what=what, package=name.split(".")[0])) from error
+
+
+@dataclass
+class Sheet:
+    """Nodes and constants, collected while the graph is written down."""
+
+    onnx: Any
+    nodes: list[Any] = field(default_factory=list[Any])
+    constants: list[Any] = field(default_factory=list[Any])
+
+    def constant(self, name: str, value: Any) -> str:
+        self.constants.append(self.onnx.numpy_helper.from_array(np.array(value), name))
+        return name
+
+    def __call__(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        """A node; returns the name of what it computes."""
+        node = self.onnx.helper.make_node(operator, inputs, [output], name=output, **attributes)
+        self.nodes.append(node)
+        return output
+
+
+def onnx_model(policy: Portable) -> bytes:
+    """The file of a graph that acts as `policy` does."""
+    onnx = load_package("onnx", "an ONNX export")
+    load_package("onnx.numpy_helper", "an ONNX export")
+    sheet, helper = Sheet(onnx), onnx.helper
+    number = lambda dtype: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    seen = write_view(sheet, policy)
+    out = write_network(sheet, policy, seen)
+    size = policy.actor.noise_size
+    sheet.constant("noise", np.full((1, size), np.nan, np.float32))  # the default
+    spread = sheet("Mul", ["noise", "std"], "spread") if policy.actor.std is not None else "noise"
+    write_action(sheet, policy, seen, out, "action")
+    write_action(sheet, policy, seen, sheet("Add", [out, spread], "drawn"), "sampled")
+    value = helper.make_tensor_value_info
+    shape = ["n", *(policy.space.shape or ())]
+    dtype = number(policy.act(np.zeros((1, policy.obs_size))).dtype)
+    graph = helper.make_graph(
+        sheet.nodes,
+        "policy",
+        [
+            value("observation", number(np.float64), ["n", policy.obs_size]),
+            value("noise", number(np.float32), ["m", size]),
+        ],
+        [value("action", dtype, shape), value("sampled", dtype, shape)],
+        sheet.constants,
+        doc_string=__doc__,
+    )
+    model = helper.make_model(
+        graph,
+        producer_name="holdfast",
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR,
+    )
+    about = {key: v if isinstance(v, str) else json.dumps(v) for key, v in policy.about.items()}
+    helper.set_model_props(model, about)
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString(deterministic=True)
+
+
+def write_view(sheet: Sheet, policy: Portable) -> str:
+    """What the policy sees: normalised in double, then float."""
+    seen, normaliser = "observation", policy.actor.normaliser
+    if normaliser is not None:
+        mean = sheet.constant("mean", normaliser.mean)
+        scale = sheet.constant("scale", normaliser.scale)
+        seen = sheet("Div", [sheet("Sub", [seen, mean], "centred"), scale], "normalised")
+    return sheet("Cast", [seen], "seen", to=sheet.onnx.TensorProto.FLOAT)
+
+
+def write_network(sheet: Sheet, policy: Portable, x: str) -> str:
+    """tanh between the layers, linear output."""
+    layers = policy.actor.layers
+    for i, (weight, bias) in enumerate(layers):
+        names = [sheet.constant(f"weight{i}", weight), sheet.constant(f"bias{i}", bias)]
+        x = sheet("Gemm", [x, *names], f"layer{i}")
+        if i < len(layers) - 1:
+            x = sheet("Tanh", [x], f"hidden{i}")
+    if policy.actor.std is not None:
+        sheet.constant("std", policy.actor.std)
+    return x
+
+
+def write_action(sheet: Sheet, policy: Portable, seen: str, out: str, name: str) -> None:
+    """From the policy's outputs to an action inside the space, or outside it if none follows."""
+    whole = sheet("Concat", [seen, out], f"{name}_whole", axis=1)
+    odd = sheet(
+        "Or",
+        [sheet("IsNaN", [whole], f"{name}_nan"), sheet("IsInf", [whole], f"{name}_inf")],
+        f"{name}_odd",
+    )
+    count = sheet("Cast", [odd], f"{name}_count", to=sheet.onnx.TensorProto.FLOAT)
+    worst = sheet("ReduceMax", [count], f"{name}_worst", axes=[1], keepdims=1)
+    broken = sheet("Cast", [worst], f"{name}_broken", to=sheet.onnx.TensorProto.BOOL)
+    space = policy.space
+    if isinstance(space, gym.spaces.Box):
+        chosen = write_box(sheet, policy.arrays(), out, name)
+        outside = np.array(np.nan, space.dtype)
+    else:
+        first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
+        chosen, outside = write_choice(sheet, policy, out, name, first), np.int64(first - 1)
+    none = sheet.constant(f"{name}_none", outside)
+    flat = isinstance(space, gym.spaces.Discrete)
+    answer = sheet("Where", [broken, none, chosen], f"{name}_answer" if flat else name)
+    if flat:
+        sheet("Squeeze", [answer, sheet.constant(f"{name}_axis", np.array([1]))], name)
+
+
+def write_box(sheet: Sheet, arrays: dict[str, NDArray[Any]], out: str, name: str) -> str:
+    """clip(middle + half · a, low, high)"""
+    part = lambda key: sheet.constant(f"{name}_{key}", arrays[key])
+    kind = sheet.onnx.helper.np_dtype_to_tensor_dtype(arrays["half"].dtype)
+    a = sheet("Cast", [out], f"{name}_unit", to=kind)
+    a = sheet("Mul", [part("half"), a], f"{name}_wide")
+    a = sheet("Add", [part("middle"), a], f"{name}_free")
+    return sheet("Max", [sheet("Min", [a, part("high")], f"{name}_top"), part("low")], f"{name}_in")
+
+
+def write_choice(sheet: Sheet, policy: Portable, out: str, name: str, first: int) -> str:
+    """[n, D] the first of the largest scores in each block, counted from `first`."""
+    ends = np.cumsum((0, *policy.actor.sizes))
+    axis = sheet.constant(f"{name}_along", np.array([1]))
+    picked: list[str] = []
+    for d in range(len(ends) - 1):
+        cut = [sheet.constant(f"{name}_cut{d + e}_{e}", ends[d + e : d + e + 1]) for e in (0, 1)]
+        block = sheet("Slice", [out, *cut, axis], f"{name}_block{d}")
+        picked.append(sheet("ArgMax", [block], f"{name}_pick{d}", axis=1, keepdims=1))
+    joined = sheet("Concat", picked, f"{name}_picks", axis=1)
+    return sheet("Add", [joined, sheet.constant(f"{name}_first", np.int64(first))], f"{name}_from")
