@@ -21,7 +21,7 @@ import numpy as np
 
 from holdfast.envs import native
 from holdfast.envs.acting import Actor
-from holdfast.envs.native.batch.navigation import NavigationBatch
+from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.catalogue import simulate
 from holdfast.envs.native.engine import COMPLETE, get_states, mujoco
 from holdfast.envs.native.worlds.physics import SUBSTEPS
@@ -57,7 +57,7 @@ def starts_and_lengths(env_id: str) -> tuple[np.ndarray, list[int]]:
     env = native.make(env_id, 8)
     env.reset(0)
     simulation: Any = env.simulation
-    if isinstance(simulation, NavigationBatch):
+    if isinstance(simulation, NavigationSimulation):
         return simulation.physics.states(), [simulation.time_limit] * 8
     states = get_states([simulation.model] * 8, simulation.datas)
     low, high = env.action_space.low, env.action_space.high
@@ -78,7 +78,7 @@ def engine_loop(env_id: str, share: int, seconds: float, out: Any, ready: Any) -
     simulation.seed(np.arange(simulation.num_envs))
     simulation.restart(np.arange(simulation.num_envs))
     states, lengths = starts_and_lengths(env_id)
-    if isinstance(simulation, NavigationBatch):
+    if isinstance(simulation, NavigationSimulation):
         models, datas, skip = simulation.physics.lean, simulation.physics.datas, SUBSTEPS
     else:
         models, datas = [simulation.model] * share, simulation.datas

@@ -37,7 +37,9 @@ from holdfast.core.types import sampled_batch
 from holdfast.envs.acting import Rollout
 from holdfast.runs.folder import load_state, open_folder
 from holdfast.runs.progress import read_rows
-from holdfast.train import _collect, open_env, started  # pyright: ignore[reportPrivateUsage]
+from holdfast.train.collecting import collect_epoch
+from holdfast.train.environment import open_env
+from holdfast.train.state import reset_state
 
 MENU = ((0.99, 0.95), (0.99, 0.8), (0.99, 0.5), (0.999, 0.98))
 """(γ, λ) of the cost advantages that are compared; the last, nearest to J itself, judges."""
@@ -150,10 +152,10 @@ def policy_table(path: Path, epochs: int) -> list[dict[str, object]]:
     region: Any = getattr(run.algorithm, "region", None)
     average, radius = getattr(region, "kl_average", True), getattr(region, "radius", 0.01)
     frozen, rollouts, costs = state.normaliser, [], []
-    state = started(run, env, state, 10**6)
+    state = reset_state(run, env, state, 10**6)
     for epoch in range(epochs):
         state = replace(state, normaliser=frozen)
-        rollout, state = _collect(run, env, state, 10**6 + epoch, None)
+        rollout, state = collect_epoch(run, env, state, 10**6 + epoch, None)
         rollouts.append(rollout)
         costs.append(float(state.episodes.raw[2]))
     env.close()

@@ -14,7 +14,8 @@ from holdfast.core.episodes import Episodes
 from holdfast.runs.folder import create
 from holdfast.runs.plot import plot_run
 from holdfast.runs.training import train_in_folder
-from holdfast.train import cost_estimate, excess, train
+from holdfast.train import train
+from holdfast.train.metrics import cost_estimate, excess
 
 SMALL = dict(
     num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5

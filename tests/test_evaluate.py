@@ -92,7 +92,7 @@ def test_until_decided(shortcut):
     """Stops at yes or no; the cap ends what nothing decides; looks do not depend on the batch."""
     said = []
     many = dict(episodes=10, until_decided=True, max_episodes=2_000)
-    result = shortcut.evaluate(**many, watch=lambda n, verdict: said.append((n, verdict)))
+    result = shortcut.evaluate(**many, on_progress=lambda n, verdict: said.append((n, verdict)))
     assert result.verdict.safe == "no" and len(result.returns) < 2_000
     looks = [verdict for _, verdict in said if verdict is not None]
     assert [v.safe for v in looks] == ["undecided"] * (len(looks) - 1) + ["no"]
@@ -194,6 +194,6 @@ def test_the_bar_shows_the_interval_closing(shortcut):
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120)
     with EvaluationBar(10, console=console) as bar:
-        shortcut.evaluate(episodes=10, until_decided=True, max_episodes=500, watch=bar.update)
+        shortcut.evaluate(episodes=10, until_decided=True, max_episodes=500, on_progress=bar.update)
         bar.progress.refresh()
     assert "limit 1.5" in out.getvalue() and " .. " in out.getvalue()

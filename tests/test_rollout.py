@@ -9,7 +9,9 @@ import pytest
 
 from holdfast import make_env, make_run
 from holdfast.envs.acting import Actor, Normaliser, collect
-from holdfast.train import Spaces, first_state, numpy_actor, train
+from holdfast.train import train
+from holdfast.train.environment import Spaces
+from holdfast.train.state import first_state, numpy_actor
 
 
 class Stepped:

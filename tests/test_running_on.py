@@ -12,7 +12,9 @@ from holdfast import Agent, make_env, make_run
 from holdfast.envs.base import NotReproducible
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.training import train_in_folder
-from holdfast.train import CLOCK_COLUMNS, TrainingError, train
+from holdfast.train import train
+from holdfast.train.collecting import TrainingError
+from holdfast.train.metrics import CLOCK_COLUMNS
 
 SMALL = dict(
     num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5

@@ -25,15 +25,11 @@ from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.progress import ProgressFile, read_rows
 from holdfast.runs.training import train_in_folder
-from holdfast.train import (
-    CLOCK_COLUMNS,
-    Spaces,
-    TrainingError,
-    describe_acting,
-    first_state,
-    open_env,
-    train,
-)
+from holdfast.train import train
+from holdfast.train.collecting import TrainingError
+from holdfast.train.environment import Spaces, describe_acting, open_env
+from holdfast.train.metrics import CLOCK_COLUMNS
+from holdfast.train.state import first_state
 
 SMALL = dict(
     num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
@@ -101,7 +97,7 @@ KILLED = """
 import jax, sys
 jax.config.update("jax_disable_most_optimizations", True)  # as in the tests: the same bits
 from pathlib import Path
-from holdfast.train import open_env
+from holdfast.train.environment import open_env
 from holdfast.runs.training import train_in_folder
 from holdfast.runs.folder import load_state, open_folder
 folder = open_folder(Path(sys.argv[1]))
@@ -162,8 +158,8 @@ def test_one_compilation_for_a_run(monkeypatch):
     run = small(epochs=3)
     parts = loop.split(run.algorithm)
     monkeypatch.setattr(loop, "split", lambda _: parts)
-    estimate, update = loop.compiled(run)
-    monkeypatch.setattr(loop, "compiled", lambda _: (estimate, update))
+    estimate = loop.compiled_estimate(run)
+    monkeypatch.setattr(loop, "compiled_estimate", lambda _: estimate)
     counts = []
     for _ in train(run, make_env(run.env, run.num_envs)):
         counts.append([part._cache_size() for part in (estimate, parts.improve, parts.fit)])

@@ -12,7 +12,7 @@ from holdfast.algorithms import Algorithm
 from holdfast.bars import training_bar
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
-from holdfast.evaluate import CostBound, Evaluation, Watch, evaluate
+from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate
 from holdfast.export import Agreement, Portable, export
 from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.runs.checkpoint import CheckpointError
@@ -25,8 +25,10 @@ from holdfast.runs.folder import (
     versions,
 )
 from holdfast.runs.progress import read_rows
-from holdfast.runs.training import store, train_in_folder
-from holdfast.train import Spaces, State, actor_of, open_env, train
+from holdfast.runs.training import train_in_folder, write_run
+from holdfast.train import train
+from holdfast.train.environment import Spaces, open_env
+from holdfast.train.state import State, actor_of
 
 
 class Agent:
@@ -79,9 +81,9 @@ class Agent:
             if out is not None:
                 folder = create(Path(out), self.run, batch)
                 if self.state is not None:
-                    store(folder, self.state, self.metrics)
-                watch = bar.advance if bar else None
-                epochs = train_in_folder(folder, batch, shown, self.state, watch)
+                    write_run(folder, self.state, self.metrics)
+                on_progress = bar.advance if bar else None
+                epochs = train_in_folder(folder, batch, shown, self.state, on_progress)
             else:
                 epochs = train(self.run, batch, self.state)
             try:
@@ -154,14 +156,14 @@ class Agent:
         cost_bound: CostBound | None = None,
         until_decided: bool = False,
         max_episodes: int = 10_000,
-        watch: Watch | None = None,
+        on_progress: OnEpisodes | None = None,
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
         `cost_bound` is the most that one episode can cost, where the environment does not know it:
         a number, or one for each constraint by name. With `until_decided` there follow more
-        episodes, up to `max_episodes`, until safety is proved or disproved. `watch` is told, now
-        and then, how many have ended, and what they say.
+        episodes, up to `max_episodes`, until safety is proved or disproved. `on_progress` is told,
+        now and then, how many have ended, and what they say.
         """
         spaces = self._trained()[1]
         batch = open_env(self.run, env or self.run.env, cost, lockstep=True)
@@ -177,7 +179,7 @@ class Agent:
                 cost_bound=cost_bound,
                 until_decided=until_decided,
                 max_episodes=max_episodes,
-                watch=watch,
+                on_progress=on_progress,
             )
         finally:
             if batch is not env:
@@ -211,7 +213,7 @@ class Agent:
         An earlier save of the same run may be there; later epochs or another run are refused.
         """
         state, spaces = self._trained()
-        store(Folder(Path(path), self.run, spaces), state, self.metrics)
+        write_run(Folder(Path(path), self.run, spaces), state, self.metrics)
 
     @classmethod
     def load(cls, path: str | Path) -> Agent:

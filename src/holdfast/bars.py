@@ -18,7 +18,7 @@ from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv
 from holdfast.run import Run
 from holdfast.runs.progress import Row
-from holdfast.train import describe_acting
+from holdfast.train.environment import describe_acting
 
 
 def training_bar(run: Run, env: VecEnv, limits: Mapping[str, float], done: int = 0) -> Bar:

@@ -26,7 +26,8 @@ from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv, episode_cost_bounds
 
 CostBound = float | Mapping[str, float]
-Watch = Callable[[int, Verdict | None], None]
+OnEpisodes = Callable[[int, Verdict | None], None]
+"""Told how many episodes have ended and, now and then, what they say."""
 BLOCK = 64
 """Steps for which noise is drawn at once."""
 LOOKS = 1.05
@@ -150,7 +151,7 @@ def evaluate(
     cost_bound: CostBound | None = None,
     until_decided: bool = False,
     max_episodes: int = 10_000,
-    watch: Watch | None = None,
+    on_progress: OnEpisodes | None = None,
 ) -> Evaluation:
     """Run fresh episodes; with `until_decided` more of them until safety is proved or disproved.
 
@@ -170,8 +171,8 @@ def evaluate(
     while True:
         while len(table) < wanted:
             table = np.concatenate([table, next(rounds)])
-            if watch is not None:
-                watch(min(len(table), wanted), None)
+            if on_progress is not None:
+                on_progress(min(len(table), wanted), None)
         part = table[:wanted]
         result = Evaluation(
             part[:, 0],
@@ -183,8 +184,8 @@ def evaluate(
             discount,
         )
         said = result.verdict  # raises where a cost lies outside its bounds
-        if watch is not None and until_decided:
-            watch(wanted, said)
+        if on_progress is not None and until_decided:
+            on_progress(wanted, said)
         if not until_decided or said.safe != "undecided" or wanted >= max_episodes:
             return result
         wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)

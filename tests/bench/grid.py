@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.train import CLOCK_COLUMNS
+from holdfast.train.metrics import CLOCK_COLUMNS
 
 EPOCHS = 120
 SUITE = f"""

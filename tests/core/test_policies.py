@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from holdfast.core.policies import Categorical, Gaussian, init_categorical, init_gaussian, init_mlp
-from holdfast.train import numpy_actor
+from holdfast.train.state import numpy_actor
 
 
 def gaussian(seed=0, dtype=jnp.float32):

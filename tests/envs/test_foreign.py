@@ -14,7 +14,7 @@ import pytest
 from gymnasium import spaces
 
 from holdfast.envs.base import VecEnv
-from holdfast.envs.foreign.batch import GymBatch, gym_batch
+from holdfast.envs.foreign.batch import ForeignEnv, open_foreign
 from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.foreign.tape import episode_seed
 from holdfast.envs.make import known_ids, make_env
@@ -86,7 +86,7 @@ def assert_same(a, b):
 
 
 def test_resets_itself_and_keeps_the_true_successor():
-    env = gym_batch(Walk, 3)
+    env = open_foreign(Walk, 3)
     assert isinstance(env, VecEnv) and env.can_snapshot and env.time_limit is None
     assert env.cost_names == ("cost",)
     lone = [Walk() for _ in range(3)]
@@ -113,10 +113,10 @@ def test_resets_itself_and_keeps_the_true_successor():
 
 def test_does_not_hide_not_a_number():
     bad = lambda: Walk(lambda x: {"cost": np.nan}, lambda x, t: np.array([np.inf, np.nan]))
-    step = gym_batch(bad, 2).step
+    step = open_foreign(bad, 2).step
     with pytest.raises(ValueError, match="before its first reset"):
         step(np.zeros((2, 1)))
-    env = gym_batch(bad, 2)
+    env = open_foreign(bad, 2)
     env.reset(0)
     step = env.step(np.zeros((2, 1)))
     assert np.isnan(step.cost).all() and np.isnan(step.obs[:, 1]).all()
@@ -124,7 +124,7 @@ def test_does_not_hide_not_a_number():
 
 
 def test_runs_a_registered_id_with_a_cost_function():
-    env = gym_batch("Pendulum-v1", 2, cost=lambda obs, action, new: float(abs(new[2]) > 1))
+    env = open_foreign("Pendulum-v1", 2, cost=lambda obs, action, new: float(abs(new[2]) > 1))
     _, taken = play(env, 250)
     assert taken[199].truncated.all() and not taken[198].truncated.any()
     speeds = np.array([step.next_obs[:, 2] for step in taken])
@@ -163,7 +163,7 @@ def info_named(x):
     ],
 )  # fmt: skip
 def test_cost_sources(options, info, names, expected):
-    env = gym_batch(lambda: Walk(info), 2, **options)
+    env = open_foreign(lambda: Walk(info), 2, **options)
     assert env.cost_names == names
     obs = env.reset(0)
     for _ in range(10):
@@ -183,18 +183,18 @@ def test_cost_function_sees_the_old_observation_even_if_the_env_reuses_its_buffe
         buffer[:] = x, t
         return buffer
 
-    env = gym_batch(lambda: Walk(observe=reuse), cost=lambda obs, action, new: new[1] - obs[1])
+    env = open_foreign(lambda: Walk(observe=reuse), cost=lambda obs, action, new: new[1] - obs[1])
     env.reset(0)
     assert all(env.step(np.zeros((1, 1))).cost == 1.0 for _ in range(20))
 
 
 def test_six_return_values():
-    env = gym_batch(SixValues, 2)
+    env = open_foreign(SixValues, 2)
     _, taken = play(env)
     costs = np.concatenate([step.cost[:, 0] for step in taken])
     assert env.cost_names == ("cost",) and set(costs) == {1.0, 2.0}
     assert taken[4].truncated.all() and not taken[4].terminated.any()
-    both = gym_batch(SixValues, 2, constraints=("hazards", "vases"))
+    both = open_foreign(SixValues, 2, constraints=("hazards", "vases"))
     _, again = play(both)
     assert np.array_equal(np.concatenate([step.cost.sum(axis=1) for step in again]), costs)
 
@@ -215,12 +215,12 @@ def test_six_return_values():
 )  # fmt: skip
 def test_refuses_missing_or_mismatched_costs(source, options, message):
     with pytest.raises(ValueError, match=message):
-        gym_batch(source, 2, **options)
+        open_foreign(source, 2, **options)
 
 
 def test_an_error_in_a_cost_function_stays_its_own():
     with pytest.raises(KeyError, match="speed"):
-        gym_batch(Walk, cost=lambda obs, action, new, info: info["speed"])
+        open_foreign(Walk, cost=lambda obs, action, new, info: info["speed"])
 
 
 def test_environments_are_closed_when_construction_fails_and_once_in_the_end():
@@ -239,10 +239,10 @@ def test_environments_are_closed_when_construction_fails_and_once_in_the_end():
             self.closed += 1
 
     with pytest.raises(OSError, match="no third"):
-        gym_batch(Closing, 3)
+        open_foreign(Closing, 3)
     assert [env.closed for env in made] == [1, 1]
     made.clear()
-    env = gym_batch(Closing, 2)
+    env = open_foreign(Closing, 2)
     env.close()
     env.close()
     assert [env.closed for env in made] == [1, 1]
@@ -250,7 +250,7 @@ def test_environments_are_closed_when_construction_fails_and_once_in_the_end():
 
 def test_cost_that_vanishes_later_names_the_environment():
     flicker = lambda x: {"cost": 1.0} if abs(x) < 0.7 else {}
-    env = gym_batch(lambda: Walk(flicker), 3)
+    env = open_foreign(lambda: Walk(flicker), 3)
     env.reset(0)
     with pytest.raises(ValueError, match="report the cost in every step") as caught:
         for _ in range(100):
@@ -277,7 +277,7 @@ def test_cost_that_vanishes_later_names_the_environment():
     ],
 )  # fmt: skip
 def test_observations_are_flattened(space, native, flat):
-    env = gym_batch(lambda: Walk(space=space, observe=lambda x, t: native), 2)
+    env = open_foreign(lambda: Walk(space=space, observe=lambda x, t: native), 2)
     assert env.observation_space.shape == (len(flat),)
     assert np.issubdtype(env.observation_space.dtype, np.floating)
     assert np.array_equal(env.reset(0) * 8, [flat, flat])
@@ -303,7 +303,7 @@ def test_observations_are_flattened(space, native, flat):
 )  # fmt: skip
 def test_actions_reach_the_environment_in_its_own_space(space, plain, given, expected):
     inner = Walk(actions=space)
-    env = gym_batch(inner)
+    env = open_foreign(inner)
     assert env.action_space == plain
     env.reset(0)
     env.step(np.array([given]))
@@ -316,7 +316,7 @@ def test_actions_reach_the_environment_in_its_own_space(space, plain, given, exp
 
 def test_clipping_can_be_switched_off():
     inner = Walk()
-    env = gym_batch(inner, clip_actions=False)
+    env = open_foreign(inner, clip_actions=False)
     env.reset(0)
     env.step(np.array([[3.0]]))
     assert inner.seen[-1] == 3.0
@@ -350,11 +350,11 @@ def test_refuses_bad_input_in_one_sentence():
         (lambda: Walk(actions=spaces.Box(0, 3, (1,), np.int64)), {}, "use a float dtype"),
     ]:
         with pytest.raises(ValueError, match=message):
-            gym_batch(source, **options)
-    env = gym_batch(wrong_size)
+            open_foreign(source, **options)
+    env = open_foreign(wrong_size)
     with pytest.raises(ValueError, match="has 1 numbers, observation_space says 2"):
         env.reset(0)
-    env = gym_batch(Walk, 2)
+    env = open_foreign(Walk, 2)
     with pytest.raises(ValueError, match="expected \\(2, 1\\)"):
         env.step(np.zeros(2))
     vector.close()
@@ -377,8 +377,8 @@ def test_unknown_id_suggests_a_known_one(wrong, right):
 def test_processes_give_the_numbers_of_the_loop(workers):
     cost = lambda obs, action, new, info: [info["cost"], action[0]]
     options = {"cost": cost, "constraints": ("far", "push")}
-    loop = gym_batch(Walk, 5, **options)
-    split = gym_batch(Walk, 5, vectorise="process", workers=workers, **options)
+    loop = open_foreign(Walk, 5, **options)
+    split = open_foreign(Walk, 5, vectorise="process", workers=workers, **options)
     assert loop.cost_names == split.cost_names and loop.action_space == split.action_space
     assert_same(play(loop), play(split))
     assert_same(play(loop, seed=9), play(split, seed=9))
@@ -405,7 +405,7 @@ def test_worker_errors_name_environment_and_cause():
             raise OSError("sensor unplugged")
         return {"cost": 0.0}
 
-    env = gym_batch(lambda: Walk(fails_late), 3, vectorise="process", workers=2)
+    env = open_foreign(lambda: Walk(fails_late), 3, vectorise="process", workers=2)
     env.reset(0)
     with pytest.raises(RuntimeError, match=r"OSError: sensor unplugged .*environment \d") as caught:
         for _ in range(100):
@@ -421,7 +421,7 @@ def test_a_worker_that_dies_is_reported_and_all_are_ended():
             os._exit(3)
         return {"cost": 0.0}
 
-    env = gym_batch(lambda: Walk(dies), 4, vectorise="process", workers=2)
+    env = open_foreign(lambda: Walk(dies), 4, vectorise="process", workers=2)
     env.reset(0)
     processes = list(env._processes)
     with pytest.raises(
@@ -433,7 +433,7 @@ def test_a_worker_that_dies_is_reported_and_all_are_ended():
 
 
 def test_forgetting_the_batch_ends_its_workers():
-    env = gym_batch(Walk, 2, vectorise="process", workers=2)
+    env = open_foreign(Walk, 2, vectorise="process", workers=2)
     processes = list(env._processes)
     assert all(process.poll() is None for process in processes)
     del env
@@ -443,7 +443,7 @@ def test_forgetting_the_batch_ends_its_workers():
 SCRIPT = """
     import sys, numpy as np, gymnasium as gym
     from gymnasium import spaces
-    from holdfast.envs.foreign.batch import gym_batch
+    from holdfast.envs.foreign.batch import open_foreign
 
     class Chatty(gym.Env):
         observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -456,7 +456,7 @@ SCRIPT = """
             return np.zeros(1, np.float32), 1.0, False, False, {"cost": 0.0}
 
     # no `if __name__ == "__main__"`: workers must not run this script again
-    env = gym_batch(Chatty, 2, vectorise="process", workers=2)
+    env = open_foreign(Chatty, 2, vectorise="process", workers=2)
     env.reset(0)
     try:
         print("pids", *(p.pid for p in env._processes), flush=True)
@@ -506,7 +506,7 @@ def test_make_env_resolves_every_kind():
     assert isinstance(probe, ProbeEnv) and make_env(probe, 3) is probe
     assert "probe/Machines-v0" in known_ids()
     foreign = make_env("Pendulum-v1", 2, cost=lambda obs, action, new: 0.0)
-    assert isinstance(foreign, GymBatch) and foreign.num_envs == 2
+    assert isinstance(foreign, ForeignEnv) and foreign.num_envs == 2
     cost = lambda obs, action, new: 0.0
     for env, num_envs, options, message in [
         (probe, 2, {}, "the given VecEnv has 3"),

@@ -17,7 +17,8 @@ from holdfast.runs.checkpoint import Busy, epochs, locked
 from holdfast.runs.folder import create, load_state, open_folder
 from holdfast.runs.progress import read_rows
 from holdfast.runs.training import train_in_folder
-from holdfast.train import CLOCK_COLUMNS, first_state
+from holdfast.train.metrics import CLOCK_COLUMNS
+from holdfast.train.state import first_state
 
 SMALL = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1, cg_steps=3)
 FLAGS = "--num-envs 4 --epoch-steps 200 --hidden 8 --critic-passes 1 --cg-steps 3".split()

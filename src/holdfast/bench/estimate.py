@@ -17,7 +17,7 @@ import numpy as np
 from holdfast.bench.suite import Cell
 from holdfast.run import Run
 from holdfast.runs.progress import tail
-from holdfast.train import open_env
+from holdfast.train.environment import open_env
 
 LEARNING = 80e-6
 """Seconds for each step beside the environment's own: acting, estimating, updating."""

@@ -38,7 +38,7 @@ def _train(path: Path, config: Mapping[str, Any]) -> None:
     from holdfast.run import from_json, to_json
     from holdfast.runs.folder import create, load_state, open_folder
     from holdfast.runs.training import train_in_folder
-    from holdfast.train import open_env
+    from holdfast.train.environment import open_env
 
     if (path / "done.json").exists():
         return

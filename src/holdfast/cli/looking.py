@@ -78,7 +78,7 @@ def evaluate_command(
             cost_bound=cost_bound,
             until_decided=until_decided,
             max_episodes=max_episodes,
-            watch=bar.update,
+            on_progress=bar.update,
         )
     if json:
         print(result.json())

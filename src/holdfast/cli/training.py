@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.run import Run
     from holdfast.runs.folder import Folder
     from holdfast.runs.sinks import Sink
-    from holdfast.train import State
+    from holdfast.train.state import State
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -50,7 +50,7 @@ def train_command(args: list[str]) -> None:
         )
     run, chosen = parse_run(names[0], names[1], args[2:])
     from holdfast.runs.folder import create
-    from holdfast.train import open_env
+    from holdfast.train.environment import open_env
 
     use_compilation_cache()
     env = open_env(run, run.env)
@@ -138,7 +138,7 @@ def resume_command(
     """
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.training import extended
-    from holdfast.train import open_env
+    from holdfast.train.environment import open_env
 
     use_compilation_cache()
     folder = open_folder(run)
@@ -169,7 +169,7 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     from holdfast.runs.folder import create
     from holdfast.runs.plot import plot_run
     from holdfast.runs.training import train_in_folder
-    from holdfast.train import open_env
+    from holdfast.train.environment import open_env
 
     console = Console()
     use_compilation_cache()
@@ -189,7 +189,7 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     started = time.monotonic()
     try:
         with resumable(out):
-            for _ in train_in_folder(folder, env, [bar], watch=bar.advance):
+            for _ in train_in_folder(folder, env, [bar], on_progress=bar.advance):
                 if time.monotonic() - started > seconds:
                     break
     finally:
@@ -198,7 +198,7 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     console.print()
     with EvaluationBar(20) as progress:
         result = Agent.load(out).evaluate(
-            episodes=20, until_decided=True, max_episodes=DEMO_EPISODES, watch=progress.update
+            episodes=20, until_decided=True, max_episodes=DEMO_EPISODES, on_progress=progress.update
         )
     result.print(console)
     if result.verdict.safe == "undecided":

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.envs.base import VecEnv
-from holdfast.envs.foreign.batch import Vectorise, gym_batch
+from holdfast.envs.foreign.batch import Vectorise, open_foreign
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, resolve
 from holdfast.envs.probe import PROBES
@@ -46,7 +46,7 @@ def make_env(
         made: Any = native.make(env, num_envs, constraints=constraints, workers=count)
         return made
     source = resolve(env, known_ids)
-    return gym_batch(
+    return open_foreign(
         source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise,
         workers=workers, clip_actions=clip_actions,
     )  # fmt: skip

@@ -133,7 +133,7 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
             arrays: Arrays = {}
             try:
                 if share is None:
-                    share = Share(cloudpickle.loads(message.arrays["opening"].tobytes())(), sink)
+                    share = Share(cloudpickle.loads(message.arrays["open_share"].tobytes())(), sink)
                 else:
                     arrays = share.answer(message)
             except Disconnected:

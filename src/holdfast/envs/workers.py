@@ -13,6 +13,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 import cloudpickle
@@ -40,7 +41,7 @@ OpenShare = Callable[[int, int], VecEnv]
 
 
 def start(open_share: Callable[[], VecEnv]) -> Process:
-    """One worker on one thread. Only this opening is pickled, and only towards the worker."""
+    """One worker on one thread. Only this function is pickled, and only towards the worker."""
     process = subprocess.Popen(
         [sys.executable, "-c", BOOT, json.dumps([str(path) for path in sys.path])],
         stdin=subprocess.PIPE,
@@ -49,9 +50,9 @@ def start(open_share: Callable[[], VecEnv]) -> Process:
         env=os.environ | SINGLE,
         start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
     )
-    opening = np.frombuffer(cloudpickle.dumps(open_share), np.uint8)
+    pickled = np.frombuffer(cloudpickle.dumps(open_share), np.uint8)
     try:
-        send(cast(BinaryIO, process.stdin), {"do": "open"}, {"opening": opening})
+        send(cast(BinaryIO, process.stdin), {"do": "open"}, {"open_share": pickled})
     except Disconnected:
         pass  # it died at once; asking for its answer tells
     return process
@@ -101,7 +102,7 @@ class WorkerEnv:
         try:
             for share in self._shares:
                 count = share.stop - share.start
-                self._processes.append(start(_Opening(open_share, share.start, count)))
+                self._processes.append(start(partial(open_share, share.start, count)))
             heard = self._hear_all(None)
         except BaseException:
             self.close()
@@ -251,16 +252,6 @@ class WorkerEnv:
         first, last = self._shares[index].start, self._shares[index].stop - 1
         which = f"environment {first}" if first == last else f"environments {first}-{last}"
         return f"worker process of {which}"
-
-
-class _Opening:
-    """A share to be opened elsewhere."""
-
-    def __init__(self, open_share: OpenShare, first: int, count: int) -> None:
-        self.open_share, self.first, self.count = open_share, first, count
-
-    def __call__(self) -> VecEnv:
-        return self.open_share(self.first, self.count)
 
 
 def _joined(answers: list[Arrays], name: str) -> NDArray[Any]:

@@ -22,7 +22,8 @@ from holdfast.envs.base import VecEnv
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import CheckpointError
-from holdfast.train import Spaces, State, first_state, refuse_biased
+from holdfast.train.environment import Spaces, refuse_biased
+from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
 PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")

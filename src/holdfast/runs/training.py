@@ -8,18 +8,20 @@ checkpoint and drops the rows after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.run import to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import ProgressFile, Row, read_rows, write_rows
 from holdfast.runs.sinks import Sink
-from holdfast.train import Epoch, State, TrainingError, train
+from holdfast.train import Epoch, train
+from holdfast.train.collecting import TrainingError
+from holdfast.train.state import State
 
 
 def train_in_folder(
@@ -27,7 +29,7 @@ def train_in_folder(
     env: VecEnv,
     extra_sinks: Iterable[Sink] = (),
     state: State | None = None,
-    watch: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Iterator[Epoch]:
     """Train in a folder: rows, checkpoints, sinks, done.json; yields each epoch when it is safe.
 
@@ -38,8 +40,8 @@ def train_in_folder(
     unsaved: Epoch | None = None
 
     def within(steps: int) -> None:
-        if watch is not None:
-            watch(last * run.epoch_steps + steps)
+        if on_progress is not None:
+            on_progress(last * run.epoch_steps + steps)
 
     with owned(folder.path), explain_errors(folder):
         settle_config(folder)
@@ -130,7 +132,7 @@ def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
     return replace(folder, run=replace(folder.run, steps=steps))
 
 
-def store(folder: Folder, state: State, rows: Sequence[Row]) -> None:
+def write_run(folder: Folder, state: State, rows: Sequence[Row]) -> None:
     """Write a state with its history as if it had been trained in the folder.
 
     Only an earlier epoch of the same run may be there: nothing else is overwritten.

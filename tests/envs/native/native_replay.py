@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.envs.native.batch.navigation import NavigationBatch
+from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.engine import mujoco
 from holdfast.envs.native.worlds.physics import SUBSTEPS
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
@@ -20,10 +20,10 @@ def rows_of(golden: dict[str, Any], prefix: str) -> Rows:
     return rows | {f"layout_{key}": golden[source + key] for key in ("names", "xy", "rot")}
 
 
-def batch_at(task: str, rows: Rows, stage: str = "") -> NavigationBatch:
+def batch_at(task: str, rows: Rows, stage: str = "") -> NavigationSimulation:
     """A batch in the states before the rows' steps, or in `next_` states after them."""
-    agent, level = NAVIGATION_TASKS[task]
-    batch = NavigationBatch(agent, level, len(rows["qpos"]))
+    robot, level = NAVIGATION_TASKS[task]
+    batch = NavigationSimulation(robot, level, len(rows["qpos"]))
     order = [list(rows["layout_names"]).index(name) for name in batch.plan.names]
     layout = np.where(np.isnan(batch.plan.fixed), rows["layout_xy"][order], batch.plan.fixed)
     batch.layout[:], batch.rotation[:] = layout, rows["layout_rot"][order]
@@ -45,7 +45,7 @@ def batch_at(task: str, rows: Rows, stage: str = "") -> NavigationBatch:
     return batch
 
 
-def write_states(batch: NavigationBatch, rows: Rows, stage: str) -> None:
+def write_states(batch: NavigationSimulation, rows: Rows, stage: str) -> None:
     """Simulator states, derived quantities included, the warm start as recorded."""
     low, high = batch.physics.control_range
     control = np.clip(rows["action"].astype(float), low, high) if stage else rows["ctrl"]
@@ -58,7 +58,7 @@ def write_states(batch: NavigationBatch, rows: Rows, stage: str) -> None:
     batch.physics.set_states(batch.physics.states())
 
 
-def contact_class(batch: NavigationBatch, rows: Rows) -> np.ndarray:
+def contact_class(batch: NavigationSimulation, rows: Rows) -> np.ndarray:
     """[N] the hardest pair of geoms in contact during the step.
 
     0 none, 1 spheres, 2 two boxes, 3 a cylinder, a mesh, or a sphere's centre inside a box.

@@ -17,8 +17,8 @@ from holdfast.envs import native
 from holdfast.envs.native import TIME_LIMITS
 from holdfast.envs.native.gym import render
 from holdfast.envs.native.gym.envs import SafetyEnv, SixTuple
-from holdfast.envs.native.worlds.robots import AGENTS
-from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS, ROBOTS
+from holdfast.envs.native.worlds.robots import ROBOTS
+from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS, ROBOT_NAMES
 from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 
 SOME = (
@@ -30,7 +30,7 @@ SOME = (
 def test_the_registry_lists_exactly_the_native_ids() -> None:
     assert set(TIME_LIMITS) == set(native.NATIVE_IDS) == {*VELOCITY_TASKS, *NAVIGATION_TASKS}
     assert len(native.NATIVE_IDS) == 12 + 5 * 13
-    assert ROBOTS == tuple(AGENTS)
+    assert ROBOT_NAMES == tuple(ROBOTS)
     for env_id in SOME:
         assert native.describe(env_id).time_limit == TIME_LIMITS[env_id]
 

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.envs import native
 from holdfast.envs.native import engine
-from holdfast.envs.native.batch.navigation import NavigationBatch
+from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.worlds import layout
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 
@@ -41,7 +41,7 @@ def groups(seed: int) -> tuple[str, ...]:
 @pytest.mark.parametrize("task", PAPER)
 def test_layouts_are_the_original_s(task: str, seed: int) -> None:
     golden = native_golden.load(task, seed)
-    batch = NavigationBatch(*NAVIGATION_TASKS[task], 1)
+    batch = NavigationSimulation(*NAVIGATION_TASKS[task], 1)
     batch.seed(np.array([seed]))
     obs = batch.restart(np.array([0]))
     order = [batch.plan.names.index(name) for name in golden["layout_names"]]
@@ -65,7 +65,7 @@ def test_layouts_are_the_original_s(task: str, seed: int) -> None:
 def test_second_layout_continues_the_stream(task: str, seed: int) -> None:
     """After 200 steps, whose goals were drawn from the same stream, another reset."""
     golden = native_golden.load(task, seed)
-    batch = NavigationBatch(*NAVIGATION_TASKS[task], 1)
+    batch = NavigationSimulation(*NAVIGATION_TASKS[task], 1)
     batch.seed(np.array([seed]))
     batch.restart(np.array([0]))
     rows = native_replay.rows_of(golden, "t_")

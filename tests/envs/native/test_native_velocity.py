@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.envs import native
 from holdfast.envs.native import engine
-from holdfast.envs.native.batch.velocity import VelocityBatch
-from holdfast.envs.native.worlds.velocity_tasks import ROBOTS, VELOCITY_TASKS
+from holdfast.envs.native.batch.velocity import VelocitySimulation
+from holdfast.envs.native.worlds.velocity_tasks import RUNNERS, VELOCITY_TASKS
 
 PAPER = tuple(f"Safety{robot}Velocity-v1" for robot in ("Ant", "HalfCheetah", "Humanoid", "Hopper"))
 SIZES = {
@@ -40,11 +40,13 @@ def skip_if_integrated_differently(task: str) -> None:
         pytest.skip("MuJoCo 4 integrates free joints differently")
 
 
-def replay(golden: dict[str, Any], prefix: str, gravity: float = 1.0) -> tuple[VelocityBatch, Any]:
+def replay(
+    golden: dict[str, Any], prefix: str, gravity: float = 1.0
+) -> tuple[VelocitySimulation, Any]:
     """One step from every recorded state, all rows as one batch."""
     task = golden["meta"]["task"]
     rows = {key[2:]: value for key, value in golden.items() if key.startswith(prefix)}
-    batch = VelocityBatch(VELOCITY_TASKS[task], len(rows["qpos"]))
+    batch = VelocitySimulation(VELOCITY_TASKS[task], len(rows["qpos"]))
     batch.model.opt.gravity[2] *= gravity
     for i, data in enumerate(batch.datas):
         data.qpos[:], data.qvel[:] = rows["qpos"][i], rows["qvel"][i]
@@ -136,7 +138,7 @@ def test_observation_of_equal_states_equals_the_original(task: str) -> None:
 def test_later_episodes_continue_the_random_stream(task: str, seed: int) -> None:
     golden = native_golden.load(task, seed)
     starts = np.flatnonzero(golden["t_episode_start"])
-    batch = VelocityBatch(VELOCITY_TASKS[task], 1)
+    batch = VelocitySimulation(VELOCITY_TASKS[task], 1)
     batch.seed(np.array([seed]))
     for start in starts:
         batch.restart(np.array([0]))
@@ -201,7 +203,7 @@ def test_sizes_and_bounds(env_id: str) -> None:
 def test_one_transition_by_hand(env_id: str) -> None:
     """Reward and cost of a step, recomputed from a simulator stepped apart from ours."""
     task = VELOCITY_TASKS[env_id]
-    robot, batch = ROBOTS[task.robot], VelocityBatch(task, 1)
+    robot, batch = RUNNERS[task.robot], VelocitySimulation(task, 1)
     batch.seed(np.array([5]))
     batch.restart(np.array([0]))
     model, data = batch.model, mujoco.MjData(batch.model)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from holdfast.envs import native
-from holdfast.envs.native.batch.navigation import NavigationBatch
+from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.engine import mujoco
 from holdfast.envs.native.worlds import costs, layout, observe, rewards, world
-from holdfast.envs.native.worlds.robots import AGENTS, level_for
+from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 from holdfast.envs.native.worlds.tasks import LEVELS, NAVIGATION_TASKS
 
 SENSORS = {"Point": 12, "Racecar": 12, "Car": 24, "Ant": 40, "Doggo": 56}
@@ -45,11 +45,11 @@ COSTS = {
 
 @pytest.mark.parametrize("env_id", NAVIGATION_TASKS)
 def test_sizes_bounds_and_costs(env_id: str) -> None:
-    agent, level = NAVIGATION_TASKS[env_id]
+    robot, level = NAVIGATION_TASKS[env_id]
     task, number = level[:-1], int(level[-1])
     env = native.make(env_id, 1)
-    assert env.observation_space.shape == (SENSORS[agent] + 16 * RINGS[task][number],)
-    bounds = np.array(BOUNDS[agent], np.float32)
+    assert env.observation_space.shape == (SENSORS[robot] + 16 * RINGS[task][number],)
+    bounds = np.array(BOUNDS[robot], np.float32)
     np.testing.assert_array_equal(env.action_space.high, bounds)
     np.testing.assert_array_equal(env.action_space.low, -bounds)
     assert env.action_space.dtype == np.float64
@@ -58,14 +58,14 @@ def test_sizes_bounds_and_costs(env_id: str) -> None:
     assert env.simulation.time_limit == (500 if task in ("Circle", "Run") else 1000)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-def test_robots_are_those_of_the_tables(agent: str) -> None:
-    model = world.build(agent, level_for(agent, "Goal0"))
-    assert (model.nq, model.nv, model.nu) == SIZES[agent]
-    assert model.body_subtreemass[1] == pytest.approx(MASS[agent], rel=1e-6)
-    assert model.opt.timestep == AGENTS[agent].timestep
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_robots_are_those_of_the_tables(robot: str) -> None:
+    model = world.build(robot, level_for(robot, "Goal0"))
+    assert (model.nq, model.nv, model.nu) == SIZES[robot]
+    assert model.body_subtreemass[1] == pytest.approx(MASS[robot], rel=1e-6)
+    assert model.opt.timestep == ROBOTS[robot].timestep
     rk4 = model.opt.integrator == int(mujoco.mjtIntegrator.mjINT_RK4)
-    assert rk4 == (agent in ("Racecar", "Ant"))
+    assert rk4 == (robot in ("Racecar", "Ant"))
     assert (model.geom_condim == 6).all()
     assert (model.geom_margin == 0).all()
 
@@ -79,7 +79,7 @@ def test_car_masses() -> None:
 
 
 def test_ant_joints_and_start() -> None:
-    batch = NavigationBatch("Ant", "Goal0", 1)
+    batch = NavigationSimulation("Ant", "Goal0", 1)
     model = batch.physics.full[0]
     ranges = model.jnt_range[1:]
     assert ranges[0::2].tolist() == [[-0.7, 0.7]] * 4
@@ -102,7 +102,7 @@ def test_ant_joints_and_start() -> None:
 
 
 def test_doggo_joints_and_feet() -> None:
-    batch = NavigationBatch("Doggo", "Goal0", 1)
+    batch = NavigationSimulation("Doggo", "Goal0", 1)
     model = batch.physics.full[0]
     names = [model.joint(i).name for i in range(1, model.njnt)]
     leg = [[f"{joint}_{i}" for joint in ("hip_z", "hip_y", "ankle")] for i in (1, 2, 3, 4)]
@@ -116,10 +116,10 @@ def test_doggo_joints_and_feet() -> None:
     np.testing.assert_allclose(obs[0, 32:56:2] ** 2 + obs[0, 33:56:2] ** 2, 1, atol=1e-12)
 
 
-@pytest.mark.parametrize("agent", ["Car", "Doggo", "Ant"])
-def test_sensors_follow_from_the_state(agent: str) -> None:
+@pytest.mark.parametrize("robot", ["Car", "Doggo", "Ant"])
+def test_sensors_follow_from_the_state(robot: str) -> None:
     """Gyro, velocimeter and magnetometer recomputed from qpos and qvel alone."""
-    batch = NavigationBatch(agent, "Goal1", 3)
+    batch = NavigationSimulation(robot, "Goal1", 3)
     batch.seed(np.arange(3))
     batch.restart(np.arange(3))
     for _ in range(5):
@@ -129,13 +129,13 @@ def test_sensors_follow_from_the_state(agent: str) -> None:
         mujoco.mju_quat2Mat(matrix, data.qpos[3:7])
         rotation = matrix.reshape(3, 3)
         spin = data.qvel[3:6]
-        arm = np.array(AGENTS[agent].site)
+        arm = np.array(ROBOTS[robot].site)
         velocity = rotation.T @ data.qvel[:3] + np.cross(spin, arm)
         own = outcome.obs[i]
         np.testing.assert_allclose(own[3:6], velocity, atol=1e-9)
         np.testing.assert_allclose(own[6:9], spin, atol=1e-9)
         np.testing.assert_allclose(own[9:12], rotation.T @ (0, -0.5, 0), atol=1e-9)
-        if agent == "Ant":
+        if robot == "Ant":
             height = data.qpos[2] + (rotation @ arm)[2]
             assert own[20] == pytest.approx(height, abs=1e-9)
             np.testing.assert_allclose(own[21:24], rotation @ spin, atol=1e-9)
@@ -146,8 +146,8 @@ def test_sensors_follow_from_the_state(agent: str) -> None:
 @pytest.mark.parametrize("env_id", NAVIGATION_TASKS)
 def test_one_transition_by_hand(env_id: str) -> None:
     """Reward, cost and lidar of a step recomputed from the simulator's own positions."""
-    agent, level_name = NAVIGATION_TASKS[env_id]
-    batch = NavigationBatch(agent, level_name, 1)
+    robot, level_name = NAVIGATION_TASKS[env_id]
+    batch = NavigationSimulation(robot, level_name, 1)
     batch.seed(np.array([21]))
     batch.restart(np.array([0]))
     model, data, level = batch.physics.full[0], batch.physics.datas[0], batch.level
@@ -165,7 +165,7 @@ def test_one_transition_by_hand(env_id: str) -> None:
         expected = far(before, goal) - far(after, goal)
     elif level.reward == "push":
         goal = np.array([*places["goal"][0], 0.16])
-        size = AGENTS[agent].box
+        size = ROBOTS[robot].box
         start, box = np.array([*places["push_box"][0], size]), data.body("push_box0").xpos
         norm = np.linalg.norm
         expected = norm(before - start) - norm(after - box) + norm(start - goal) - norm(box - goal)
@@ -188,7 +188,7 @@ def test_one_transition_by_hand(env_id: str) -> None:
         assert cost["cost_out_of_boundary"] == beyond
     if "goal" in places:
         ring = lidar_by_hand(after, xmat, places["goal"], 3.0)
-        first = SENSORS[agent] + 16 * batch.lidar.kinds.index("goal")
+        first = SENSORS[robot] + 16 * batch.lidar.kinds.index("goal")
         np.testing.assert_allclose(outcome.obs[0, first : first + 16], ring, atol=1e-9)
 
 
@@ -217,8 +217,8 @@ def test_lidar_survives_an_angle_that_rounds_to_a_full_turn() -> None:
 @pytest.mark.parametrize("env_id", ["SafetyPointButton2-v0", "SafetyCarGoal2-v0"])
 def test_block_sampling_equals_sampling_one_by_one(env_id: str) -> None:
     """Places, and where the generator stands afterwards."""
-    agent, level = NAVIGATION_TASKS[env_id]
-    plan = layout.plan(level_for(agent, level), AGENTS[agent].z)
+    robot, level = NAVIGATION_TASKS[env_id]
+    plan = layout.plan(level_for(robot, level), ROBOTS[robot].z)
     for seed in range(3):
         fast, slow = np.random.RandomState(seed), np.random.RandomState(seed)
         places, _ = layout.sample(fast, plan)
@@ -246,7 +246,7 @@ def one_by_one(generator: np.random.RandomState, plan: layout.Plan) -> list[list
 
 
 def test_a_world_without_room_for_a_goal_ends_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = NavigationBatch("Point", "Goal0", 1)
+    batch = NavigationSimulation("Point", "Goal0", 1)
     batch.seed(np.array([0]))
     batch.restart(np.array([0]))
     batch.layout[0, 1] = batch.physics.position[0, :2]
@@ -258,7 +258,7 @@ def test_a_world_without_room_for_a_goal_ends_the_episode(monkeypatch: pytest.Mo
 
 
 def test_the_ant_dies_on_its_belly() -> None:
-    batch = NavigationBatch("Ant", "Goal0", 2)
+    batch = NavigationSimulation("Ant", "Goal0", 2)
     batch.seed(np.arange(2))
     batch.restart(np.arange(2))
     batch.physics.datas[1].qpos[2] = 0.05
@@ -301,7 +301,7 @@ def test_circle_pays_counter_clockwise() -> None:
 
 
 def test_gremlins_circle_their_place_and_float() -> None:
-    batch = NavigationBatch("Point", "Button1", 1)
+    batch = NavigationSimulation("Point", "Button1", 1)
     batch.seed(np.array([2]))
     batch.restart(np.array([0]))
     for _ in range(150):

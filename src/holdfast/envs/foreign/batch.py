@@ -38,7 +38,7 @@ from holdfast.envs.workers import WorkerEnv
 Vectorise = Literal["sync", "process"]
 
 
-def gym_batch(
+def open_foreign(
     source: EnvSource,
     num_envs: int = 1,
     *,
@@ -47,7 +47,7 @@ def gym_batch(
     vectorise: Vectorise = "sync",
     workers: int = 0,
     clip_actions: bool = True,
-) -> "GymBatch | WorkerEnv":
+) -> "ForeignEnv | WorkerEnv":
     """N environments of one kind.
 
     source        a Gymnasium id, a function that makes one environment, or (for num_envs=1) an
@@ -65,21 +65,21 @@ def gym_batch(
     try:
         layout = inspect_env(opened[0], label_of(opened[0]), constraints, cost, clip_actions)
         if vectorise == "process":
-            model = GymBatch(opened, layout)
+            model = ForeignEnv(opened, layout)
             workers = min(workers or os.cpu_count() or 1, num_envs)
             share = lambda first, count: _open_share(source, layout, first, count)
             batch = WorkerEnv(f"Env {layout.label}", model, num_envs, workers, share)
             model.close()
             return batch
         _open_others(source, opened, num_envs, layout.label)
-        return GymBatch(opened, layout)
+        return ForeignEnv(opened, layout)
     except BaseException:
         if not is_instance(source):
             close_all(opened)
         raise
 
 
-class GymBatch:
+class ForeignEnv:
     """Environments number `first`, `first + 1`, ... of a batch, stepped in a plain loop.
 
     The loop is the only place where foreign environments are stepped, so running them in one
@@ -215,9 +215,9 @@ class GymBatch:
         error.add_note(f"(raised in environment {self._first + i} of Env {self._layout.label})")
 
 
-def _open_share(source: EnvSource, layout: Layout, first: int, count: int) -> GymBatch:
+def _open_share(source: EnvSource, layout: Layout, first: int, count: int) -> ForeignEnv:
     """In a worker: environments number `first`, ... of a batch."""
-    return GymBatch([open_env(source) for _ in range(count)], layout, first)
+    return ForeignEnv([open_env(source) for _ in range(count)], layout, first)
 
 
 def _open_others(source: EnvSource, opened: list[Any], num_envs: int, label: str) -> None:

@@ -5,15 +5,15 @@ import difflib
 from dataclasses import dataclass
 
 from holdfast.envs.native.batch.lockstep import LockstepEnv
-from holdfast.envs.native.batch.navigation import NavigationBatch
-from holdfast.envs.native.batch.velocity import VelocityBatch, build
+from holdfast.envs.native.batch.navigation import NavigationSimulation
+from holdfast.envs.native.batch.velocity import VelocitySimulation, build
 from holdfast.envs.native.simulation import Simulation
 from holdfast.envs.native.worlds import NATIVE_IDS
 from holdfast.envs.native.worlds.costs import available
 from holdfast.envs.native.worlds.physics import SUBSTEPS
-from holdfast.envs.native.worlds.robots import AGENTS, level_for
+from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
-from holdfast.envs.native.worlds.velocity_tasks import ROBOTS, VELOCITY_TASKS
+from holdfast.envs.native.worlds.velocity_tasks import RUNNERS, VELOCITY_TASKS
 from holdfast.envs.workers import WorkerEnv
 
 
@@ -33,9 +33,9 @@ def simulate(env_id: str, num_envs: int) -> Simulation:
     if num_envs < 1:
         raise ValueError(f"num_envs={num_envs} must be at least 1.")
     if env_id in VELOCITY_TASKS:
-        return VelocityBatch(VELOCITY_TASKS[env_id], num_envs)
-    agent, level = NAVIGATION_TASKS[env_id]
-    return NavigationBatch(agent, level, num_envs)
+        return VelocitySimulation(VELOCITY_TASKS[env_id], num_envs)
+    robot, level = NAVIGATION_TASKS[env_id]
+    return NavigationSimulation(robot, level, num_envs)
 
 
 def lockstep(env_id: str, num_envs: int, constraints: tuple[str, ...] | None) -> LockstepEnv:
@@ -128,14 +128,14 @@ def describe(env_id: str) -> Description:
         task = VELOCITY_TASKS[env_id]
         speed = "speed in the plane" if task.sideways else "forward speed"
         aim, objects = f"run forward, {speed} at most {task.threshold}", ()
-        step = build(ROBOTS[task.robot]).opt.timestep * ROBOTS[task.robot].frame_skip
+        step = build(RUNNERS[task.robot]).opt.timestep * RUNNERS[task.robot].frame_skip
         threshold: float | None = task.threshold
     else:
-        agent, name = NAVIGATION_TASKS[env_id]
-        level = level_for(agent, name)
+        robot, name = NAVIGATION_TASKS[env_id]
+        level = level_for(robot, name)
         aim = GOALS[level.reward]
         objects = tuple((kind.name, kind.number) for kind in level.kinds)
-        step = AGENTS[agent].timestep * SUBSTEPS
+        step = ROBOTS[robot].timestep * SUBSTEPS
         threshold = level.limits[0] if level.limits[0] < float("inf") else None
     return Description(
         env_id,

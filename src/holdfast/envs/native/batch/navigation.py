@@ -16,21 +16,21 @@ from holdfast.envs.native import engine
 from holdfast.envs.native.simulation import Array, Indices, Outcome
 from holdfast.envs.native.worlds import costs, layout, observe, rewards
 from holdfast.envs.native.worlds.physics import Physics
-from holdfast.envs.native.worlds.robots import AGENTS, level_for
+from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 
 TIMER = 10
 
 
-class NavigationBatch:
+class NavigationSimulation:
     """N simulators of one navigation task; see `Simulation`."""
 
     action_dtype: type[np.floating[Any]] = np.float64
 
-    def __init__(self, agent: str, level: str, num_envs: int) -> None:
-        self.agent_name, self.agent, self.level = agent, AGENTS[agent], level_for(agent, level)
+    def __init__(self, robot: str, level: str, num_envs: int) -> None:
+        self.robot_name, self.robot, self.level = robot, ROBOTS[robot], level_for(robot, level)
         self.num_envs, self.time_limit = num_envs, self.level.time_limit
-        self.plan = layout.plan(self.level, self.agent.z)
-        self.physics = Physics(agent, self.level, self.plan, num_envs)
+        self.plan = layout.plan(self.level, self.robot.z)
+        self.physics = Physics(robot, self.level, self.plan, num_envs)
         self.lidar = observe.lidar(self.level, self.plan)
         self.cost_keys = self.level.cost_keys
         self._reward = rewards.REWARDS[self.level.reward]
@@ -49,7 +49,7 @@ class NavigationBatch:
         self.last = self._reward.distances(self._scene(slice(None)))
         self.goal_met = np.zeros(num_envs, np.bool_)
         self._costs = np.zeros((num_envs, len(self.cost_keys)))
-        sensors, rings = observe.sensor_size(self.agent), observe.BINS * len(self.lidar.kinds)
+        sensors, rings = observe.sensor_size(self.robot), observe.BINS * len(self.lidar.kinds)
         self.obs_low = np.concatenate((np.full(sensors, -np.inf), np.zeros(rings)))
         self.obs_high = np.concatenate((np.full(sensors, np.inf), np.ones(rings)))
         # the original rounds its bounds to single precision
@@ -81,7 +81,7 @@ class NavigationBatch:
             # the jitter of fixed objects is part of the random stream, not of the world
             self.layout[i] = np.where(np.isnan(self.plan.fixed), places, self.plan.fixed)
             self.place_goal(i, self.layout[i])
-            noise = generator.uniform(-0.1, 0.1, len(self.agent.rest))
+            noise = generator.uniform(-0.1, 0.1, len(self.robot.rest))
             self.physics.write_layout(i, self.layout[i], self.rotation[i], noise)
         self.timer[which] = 0
         self.physics.forward(which)
@@ -108,17 +108,17 @@ class NavigationBatch:
 
     def _scene(self, which: Any, pressed: NDArray[np.bool_] | None = None) -> rewards.Scene:
         """What pays, as far as this task looks at it."""
-        agent = self.physics.position[which]
-        velocity = goal = box = self._nothing[: len(agent)]
+        robot = self.physics.position[which]
+        velocity = goal = box = self._nothing[: len(robot)]
         if self._reward.motion is not None:
             velocity = self.physics.velocity(which)
         if "goal" in self._slices:
             goal = self.layout[which, self._slices["goal"].start]
         if "push_box" in self._slices:
             box = self.physics.free_positions[which, 0]
-            height = np.full((len(agent), 1), self.plan.z[self._slices["goal"].start])
+            height = np.full((len(robot), 1), self.plan.z[self._slices["goal"].start])
             goal = np.concatenate((goal, height), 1)
-        return rewards.Scene(agent, velocity, goal, box, pressed)
+        return rewards.Scene(robot, velocity, goal, box, pressed)
 
     def advance(self, action: NDArray[np.floating[Any]]) -> Outcome:
         """Ten substeps and a forward pass, then `assess`."""
@@ -146,7 +146,7 @@ class NavigationBatch:
         self.timer = np.maximum(self.timer - 1, 0)
         self.last = distance
         terminated = self._renew_goals(np.flatnonzero(met))
-        terminated |= self.physics.position[:, 2] <= self.agent.dies_below
+        terminated |= self.physics.position[:, 2] <= self.robot.dies_below
         reward = np.minimum(np.maximum(reward, -bound), bound)
         return Outcome(self._observe(everyone), reward, self._costs, terminated)
 
@@ -184,7 +184,7 @@ class NavigationBatch:
         return stuck
 
     def _observe(self, which: Any) -> Array:
-        own = observe.own(self.agent, self.physics.sensors[which])
+        own = observe.own(self.robot, self.physics.sensors[which])
         position, rotation = self.physics.position[which], self.physics.rotation[which]
         rings = self.lidar.scan(self._places(which), position, rotation)
         if self.level.reward == "button":

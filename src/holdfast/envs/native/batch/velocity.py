@@ -17,26 +17,26 @@ from numpy.typing import NDArray
 from holdfast.envs.native import engine
 from holdfast.envs.native.engine import Data, Model, mujoco
 from holdfast.envs.native.simulation import Array, Indices, Outcome
-from holdfast.envs.native.worlds.velocity_tasks import ROBOTS, Robot, VelocityTask
+from holdfast.envs.native.worlds.velocity_tasks import RUNNERS, Runner, VelocityTask
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
 
-def build(robot: Robot) -> Model:
+def build(robot: Runner) -> Model:
     """The robot's model with contact distances as in the published tasks."""
     model = mujoco.MjModel.from_xml_path(str(ASSETS / robot.file))
     engine.correct_margins(model)
     return model
 
 
-class VelocityBatch:
+class VelocitySimulation:
     """N simulators of one velocity task; see `Simulation`."""
 
     action_dtype: type[np.floating[Any]] = np.float32
     cost_keys: tuple[str, ...] = ("cost_sum", "cost_velocity")
 
     def __init__(self, task: VelocityTask, num_envs: int) -> None:
-        self.task, self.robot = task, ROBOTS[task.robot]
+        self.task, self.robot = task, RUNNERS[task.robot]
         self.num_envs, self.time_limit = num_envs, task.time_limit
         self.model = model = build(self.robot)
         self.datas = [mujoco.MjData(model) for _ in range(num_envs)]

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.native.batch.navigation import NavigationBatch
-from holdfast.envs.native.batch.velocity import VelocityBatch
+from holdfast.envs.native.batch.navigation import NavigationSimulation
+from holdfast.envs.native.batch.velocity import VelocitySimulation
 from holdfast.envs.native.engine import Model, mujoco
 from holdfast.envs.native.simulation import Simulation
 from holdfast.envs.native.worlds import observe, world
@@ -34,9 +34,9 @@ class Stage:
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
-        if isinstance(simulation, NavigationBatch):
-            self.model: Model = world.build(simulation.agent_name, simulation.level, visual=True)
-        elif isinstance(simulation, VelocityBatch):
+        if isinstance(simulation, NavigationSimulation):
+            self.model: Model = world.build(simulation.robot_name, simulation.level, visual=True)
+        elif isinstance(simulation, VelocitySimulation):
             self.model = simulation.model
         else:
             raise TypeError(f"cannot draw a {type(simulation).__name__}.")
@@ -45,18 +45,18 @@ class Stage:
     def pose(self, index: int) -> None:
         """Take on the state of simulator `index`."""
         simulation = self.simulation
-        if isinstance(simulation, NavigationBatch):
+        if isinstance(simulation, NavigationSimulation):
             self.data.qpos[:] = simulation.physics.datas[index].qpos
             self._pose_statics(simulation, index)
-        elif isinstance(simulation, VelocityBatch):
+        elif isinstance(simulation, VelocitySimulation):
             self.data.qpos[:] = simulation.datas[index].qpos
         mujoco.mj_forward(self.model, self.data)
 
-    def _pose_statics(self, simulation: NavigationBatch, index: int) -> None:
+    def _pose_statics(self, simulation: NavigationSimulation, index: int) -> None:
         plan, model = simulation.plan, self.model
         places = np.concatenate((simulation.layout[index], plan.z[:, None]), 1)
         turns = about_z(simulation.rotation[index])
-        if not simulation.agent.free:
+        if not simulation.robot.free:
             root = body_id(model, "agent")
             model.body_pos[root], model.body_quat[root] = places[0], turns[0]
         for kind in simulation.level.kinds:
@@ -69,7 +69,7 @@ class Stage:
         """Over the whole arena, behind a runner on a track, or beside one in the plane."""
         camera, simulation = mujoco.MjvCamera(), self.simulation
         camera.type = mujoco.mjtCamera.mjCAMERA_FREE
-        if not isinstance(simulation, NavigationBatch):
+        if not isinstance(simulation, NavigationSimulation):
             view = (*self.data.xpos[1], 4.0, 90.0, -15.0)
         elif simulation.level.reward == "run":
             view = (*self.data.xpos[1], 2.5, -90.0, -30.0)
@@ -80,7 +80,7 @@ class Stage:
         return camera
 
 
-def add_rings(scene: Any, simulation: NavigationBatch, index: int) -> None:
+def add_rings(scene: Any, simulation: NavigationSimulation, index: int) -> None:
     """Sixteen dots for each kind around the robot, the more opaque the nearer the object."""
     physics = simulation.physics
     position, rotation = physics.position[index], physics.rotation[index].reshape(3, 3)
@@ -129,7 +129,7 @@ class Painter:
         mujoco.mjv_updateScene(
             stage.model, stage.data, self._options, None, stage.camera(), everything, self._scene
         )
-        if self._rings and isinstance(stage.simulation, NavigationBatch):
+        if self._rings and isinstance(stage.simulation, NavigationSimulation):
             add_rings(self._scene, stage.simulation, index)
         pixels = np.empty((self._rect.height, self._rect.width, 3), np.uint8)
         mujoco.mjr_render(self._rect, self._scene, self._paint)

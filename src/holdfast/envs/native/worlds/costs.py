@@ -16,7 +16,7 @@ from holdfast.envs.native.engine import Data
 from holdfast.envs.native.simulation import Array, Indices
 from holdfast.envs.native.worlds.rewards import norm
 
-AGENT, NOTHING = -2, -1
+ROBOT, NOTHING = -2, -1
 SLOW = 1e-4
 """Vases that move more slowly count as resting."""
 
@@ -25,7 +25,7 @@ SLOW = 1e-4
 class Situation:
     """The state after a step, as far as costs depend on it, for n environments."""
 
-    agent: Array
+    robot: Array
     """[n, 2]"""
     limits: tuple[float, float]
     hazards: Array
@@ -34,7 +34,7 @@ class Situation:
     vase_velocity: Array
     """[n, V, 3]"""
     touched: dict[str, NDArray[np.bool_]]
-    """Kind -> [n, number] which of its objects touch the agent."""
+    """Kind -> [n, number] which of its objects touch the robot."""
     goal_button: Indices
     """[n]"""
     timer: NDArray[np.int64]
@@ -42,12 +42,12 @@ class Situation:
 
 
 def touching(datas: Sequence[Data], entry: NDArray[np.int64], entries: int) -> NDArray[np.bool_]:
-    """[n, K] which layout entries touch the agent; `entry` [geoms] names each geom's owner."""
+    """[n, K] which layout entries touch the robot; `entry` [geoms] names each geom's owner."""
     touched = np.zeros((len(datas), entries), np.bool_)
     owner = np.repeat(np.arange(len(datas)), [data.ncon for data in datas])
     owners = entry[np.concatenate([data.contact.geom for data in datas])]
     for one, other in ((owners[:, 0], owners[:, 1]), (owners[:, 1], owners[:, 0])):
-        hit = (one == AGENT) & (other >= 0)
+        hit = (one == ROBOT) & (other >= 0)
         touched[owner[hit], other[hit]] = True
     return touched
 
@@ -59,7 +59,7 @@ def some(flags: NDArray[np.bool_]) -> Array:
 
 def hazards(now: Situation) -> Array:
     """Inside a hazard; its rim costs nothing."""
-    distance = norm(now.hazards - now.agent[:, None])
+    distance = norm(now.hazards - now.robot[:, None])
     return some(distance < now.hazard_radius)
 
 
@@ -92,7 +92,7 @@ def buttons(now: Situation) -> Array:
 
 def out_of_boundary(now: Situation) -> Array:
     """The root beyond the walls, which are not solid."""
-    return some(np.abs(now.agent) > now.limits)
+    return some(np.abs(now.robot) > now.limits)
 
 
 COSTS: dict[str, Callable[[Situation], Array]] = {
@@ -109,7 +109,7 @@ BY_CONTACT = {"cost_vases_contact", "cost_pillars", "cost_gremlins", "cost_butto
 
 def evaluate(keys: tuple[str, ...], now: Situation) -> Array:
     """[n, 1 + len(keys)]: the sum, turned into 0 or 1, then each entry."""
-    out = np.zeros((len(now.agent), 1 + len(keys)))
+    out = np.zeros((len(now.robot), 1 + len(keys)))
     for column, key in enumerate(keys, 1):
         out[:, column] = COSTS[key](now)
     out[:, 0] = (out[:, 1:] > 0).any(1)

@@ -29,7 +29,7 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True)
 class Plan:
-    """The entries of a layout in order, the agent first; K of them."""
+    """The entries of a layout in order, the robot first; K of them."""
 
     names: tuple[str, ...]
     low: Array
@@ -61,10 +61,10 @@ class Plan:
         return [(float(x), float(y)) for x, y in self.span]
 
 
-def plan(level: Level, agent_z: float) -> Plan:
+def plan(level: Level, robot_z: float) -> Plan:
     """All entries of a level with their regions, already shrunk by the keepouts."""
     square = (-level.extent, -level.extent, level.extent, level.extent)
-    rows = [("agent", level.start or square, level.agent_keepout, agent_z, np.nan)]
+    rows = [("agent", level.start or square, level.robot_keepout, robot_z, np.nan)]
     slices = {"agent": slice(0, 1)}
     for kind in level.kinds:
         slices[kind.name] = slice(len(rows), len(rows) + kind.number)

@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.envs.native.simulation import Array, Indices
 from holdfast.envs.native.worlds.layout import Plan
-from holdfast.envs.native.worlds.robots import Agent
+from holdfast.envs.native.worlds.robots import Robot
 from holdfast.envs.native.worlds.tasks import Level
 
 BINS = 16
@@ -25,23 +25,23 @@ NEIGHBOURS = np.array([(i, (i + 1) % BINS, (i - 1) % BINS) for i in range(BINS)]
 """[16, 3] a bin, the one after it, the one before it; negative bins count from the end."""
 
 
-def sensor_size(agent: Agent) -> int:
+def sensor_size(robot: Robot) -> int:
     """Length of the robot's own part of the observation."""
-    joints = 3 * len(agent.hinges) + (12 if agent.ball else 0) + (4 if agent.attitude else 0)
-    return INERTIAL + len(agent.touch) + joints
+    joints = 3 * len(robot.hinges) + (12 if robot.ball else 0) + (4 if robot.attitude else 0)
+    return INERTIAL + len(robot.touch) + joints
 
 
-def own(agent: Agent, raw: Array) -> Array:
+def own(robot: Robot, raw: Array) -> Array:
     """The robot's part [n, S] from MuJoCo's sensors: angles as (sin, cos), balls as matrices."""
-    hinges = len(agent.hinges)
-    if not (hinges or agent.ball):
+    hinges = len(robot.hinges)
+    if not (hinges or robot.ball):
         return raw
-    at = INERTIAL + len(agent.touch) + hinges
+    at = INERTIAL + len(robot.touch) + hinges
     blocks = [raw[:, :at]]
-    if agent.ball:
+    if robot.ball:
         blocks.append(raw[:, at : at + 3])
         at += 3
-    if agent.attitude:  # the site's position and its angular velocity: only the height is shown
+    if robot.attitude:  # the site's position and its angular velocity: only the height is shown
         blocks.append(raw[:, at + 2 : at + 6])
         at += 6
     if hinges:
@@ -49,7 +49,7 @@ def own(agent: Agent, raw: Array) -> Array:
         pairs = np.stack((np.sin(angles), np.cos(angles)), 2)
         blocks.append(pairs.reshape(len(raw), -1))
         at += hinges
-    if agent.ball:
+    if robot.ball:
         blocks.append(rotation_matrix(raw[:, at : at + 4]))
     return np.concatenate(blocks, 1)
 

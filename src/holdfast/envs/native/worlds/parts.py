@@ -2,7 +2,7 @@
 """The vocabulary in which worlds are written: geoms, joints, actuators, sensors for `MjSpec`.
 
 Each function adds one element with the defaults that all navigation worlds share, so that the
-agents read like the tables that define them.
+robots read like the tables that define them.
 """
 
 from collections.abc import Sequence

@@ -16,7 +16,7 @@ from holdfast.envs.native.engine import Data, Model, mujoco
 from holdfast.envs.native.simulation import Array, Indices
 from holdfast.envs.native.worlds import costs, world
 from holdfast.envs.native.worlds.layout import Plan
-from holdfast.envs.native.worlds.robots import AGENTS
+from holdfast.envs.native.worlds.robots import ROBOTS
 from holdfast.envs.native.worlds.tasks import Kind, Level
 
 SUBSTEPS = 10
@@ -44,9 +44,9 @@ def about_z(angle: Array) -> Array:
 class Physics:
     """N worlds of one task."""
 
-    def __init__(self, agent: str, level: Level, plan: Plan, num_envs: int) -> None:
-        self._agent, self._level, self._plan = AGENTS[agent], level, plan
-        model = world.build(agent, level)
+    def __init__(self, robot: str, level: Level, plan: Plan, num_envs: int) -> None:
+        self._robot, self._level, self._plan = ROBOTS[robot], level, plan
+        model = world.build(robot, level)
         self._index(model)
         lean = without_sensors(model)
         several = num_envs if self._layout_in_model else 1
@@ -68,7 +68,7 @@ class Physics:
         self.free_positions = free.reshape(num_envs, -1, 3)
         """[N, F, 3] free bodies in layout order."""
         self.free_velocities = velocities.reshape(num_envs, -1, 6)[:, :, :3]
-        self._rotated = not self._agent.free
+        self._rotated = not self._robot.free
         self._heading = np.zeros((num_envs, 2))
 
     def _index(self, model: Model) -> None:
@@ -85,7 +85,7 @@ class Physics:
         self._solid = [body_id(model, name) for name in statics]
         self._solid_entries = entries_of(self._plan, solid)
         self._welds = np.flatnonzero(model.eq_type == int(mujoco.mjtEq.mjEQ_WELD))
-        self._layout_in_model = bool(self._gremlins or self._solid or not self._agent.free)
+        self._layout_in_model = bool(self._gremlins or self._solid or not self._robot.free)
         joints = [int(model.body_jntadr[body]) for body in self._free]
         self._free_qpos = [int(model.jnt_qposadr[joint]) for joint in joints]
         self._free_dofs = [int(model.jnt_dofadr[joint]) for joint in joints]
@@ -95,11 +95,11 @@ class Physics:
             owner[body] = entry
         for body, entry in zip(self._solid, self._solid_entries, strict=True):
             owner[body] = entry
-        owner[model.body_rootid == root] = costs.AGENT
+        owner[model.body_rootid == root] = costs.ROBOT
         owner[0] = costs.NOTHING
         self.geom_entry = owner[model.geom_bodyid]
         """[geoms] the layout entry that owns each geom, or `AGENT`, or `NOTHING`."""
-        substitutes = not self._agent.runge_kutta and not self._gremlins
+        substitutes = not self._robot.runge_kutta and not self._gremlins
         self._forward_serves_next = substitutes
 
     def _views_of(self, data: Data) -> list[Array]:
@@ -146,7 +146,7 @@ class Physics:
 
     def _integrate_with_gremlins(self, control: Array) -> None:
         """All gremlins of a world follow one target, moved before each substep."""
-        step, timestep = mujoco.mj_step, self._agent.timestep
+        step, timestep = mujoco.mj_step, self._robot.timestep
         start = np.array([data.time for data in self.datas])
         increments = np.full((len(start), SUBSTEPS), timestep)
         increments[:, 0] = start
@@ -182,20 +182,20 @@ class Physics:
             self._write_model(model, positions, turns)
         data = self.datas[i]
         mujoco.mj_resetData(self.full[i], data)
-        if self._agent.free:
+        if self._robot.free:
             data.qpos[:7] = *positions[0], *turns[0]
         for start, entry in zip(self._free_qpos, self._free_entries, strict=True):
             data.qpos[start : start + 7] = *positions[entry], *turns[entry]
         if noise is not None:
             for joint, (sign, angle), shift in zip(
-                self._hinges, self._agent.rest, noise, strict=False
+                self._hinges, self._robot.rest, noise, strict=False
             ):
                 data.qpos[joint] = sign * (angle + shift)
 
     def _write_model(self, model: Model, positions: Array, turns: Array) -> None:
         if not self._layout_in_model:
             return
-        if not self._agent.free:
+        if not self._robot.free:
             model.body_pos[self._root], model.body_quat[self._root] = positions[0], turns[0]
         if self._solid:
             model.body_pos[self._solid] = positions[self._solid_entries]

@@ -23,7 +23,7 @@ FINISH = -1000.0
 class Scene:
     """Where the things that pay are, for n environments."""
 
-    agent: Array
+    robot: Array
     """[n, 3] root position."""
     velocity: Array
     """[n, 2] of the root's origin."""
@@ -32,7 +32,7 @@ class Scene:
     box: Array
     """[n, 3]"""
     pressed: NDArray[np.bool_] | None
-    """[n] the agent touches the goal button."""
+    """[n] the robot touches the goal button."""
 
 
 def norm(vectors: Array) -> Array:
@@ -42,23 +42,23 @@ def norm(vectors: Array) -> Array:
 
 def to_goal(scene: Scene) -> Array:
     """[n, 1] distance in the plane."""
-    return norm(scene.agent[:, :2] - scene.goal[:, :2])[:, None]
+    return norm(scene.robot[:, :2] - scene.goal[:, :2])[:, None]
 
 
 def to_box_and_goal(scene: Scene) -> Array:
-    """[n, 2] agent to box, box to goal; in space, heights included, as in the original."""
-    return np.stack((norm(scene.agent - scene.box), norm(scene.box - scene.goal)), 1)
+    """[n, 2] robot to box, box to goal; in space, heights included, as in the original."""
+    return np.stack((norm(scene.robot - scene.box), norm(scene.box - scene.goal)), 1)
 
 
 def to_finish(scene: Scene) -> Array:
     """[n, 1] sixty times the distance to a far point."""
-    x, y = scene.agent[:, 0], scene.agent[:, 1] - FINISH
+    x, y = scene.robot[:, 0], scene.robot[:, 1] - FINISH
     return 60.0 * np.sqrt(x * x + y * y)[:, None]
 
 
 def nothing(scene: Scene) -> Array:
     """[n, 0]"""
-    return np.zeros((len(scene.agent), 0))
+    return np.zeros((len(scene.robot), 0))
 
 
 def never(scene: Scene, distance: Array) -> NDArray[np.bool_]:
@@ -78,7 +78,7 @@ def pressed(scene: Scene, distance: Array) -> NDArray[np.bool_]:
 
 def round_and_round(scene: Scene) -> Array:
     """Tangential speed, counter-clockwise, worth most on the circle itself."""
-    x, y = scene.agent[:, 0], scene.agent[:, 1]
+    x, y = scene.robot[:, 0], scene.robot[:, 1]
     u, v = scene.velocity[:, 0], scene.velocity[:, 1]
     radius = np.sqrt(x * x + y * y)
     return 0.1 * ((-u * y + v * x) / radius) / (1 + np.abs(radius - CIRCLE_RADIUS))

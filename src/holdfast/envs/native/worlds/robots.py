@@ -2,7 +2,7 @@
 """The five navigation robots as data: how each is built, started, observed, and when it dies.
 
 Point and Car are built here, Racecar and the legged two in their own files. Observations start
-with four inertial sensors at the agent's site, then what is listed for the agent.
+with four inertial sensors at the robot's site, then what is listed for the robot.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ RED = (0.7412, 0.0431, 0.1843, 1.0)
 
 
 @dataclass(frozen=True)
-class Agent:
+class Robot:
     """What a navigation world needs to know of its robot."""
 
     build: Callable[[Any, Any], None]
@@ -85,51 +85,51 @@ def build_car(spec: Any, root: Any) -> None:
     parts.geom(caster, parts.SPHERE, (0.05,), density=5, rgba=list(RED))
 
 
-AGENTS = {
-    "Point": Agent(build_point, 0.1, 0.002, free=False),
-    "Car": Agent(
+ROBOTS = {
+    "Point": Robot(build_point, 0.1, 0.002, free=False),
+    "Car": Robot(
         build_car, 0.1, 0.004, ball="rear", box=0.125, box_density=0.0005, box_keepout=0.125
     ),
-    "Racecar": Agent(racecar.build, 0.05, 0.004, runge_kutta=True, site=(0.02, 0, 0)),
-    "Doggo": Agent(
+    "Racecar": Robot(racecar.build, 0.05, 0.004, runge_kutta=True, site=(0.02, 0, 0)),
+    "Doggo": Robot(
         legged.build_doggo, 0.22, 0.01, touch=legged.DOGGO_FEET, hinges=legged.DOGGO_HINGES
     ),
-    "Ant": Agent(
+    "Ant": Robot(
         legged.build_ant, 0.18, 0.01, runge_kutta=True, site=(0, 0, -0.02),
         hinges=legged.ANT_HINGES, attitude=True, dies_below=0.08, rest=legged.ANT_REST,
     ),
 }  # fmt: skip
 
 
-def add_sensors(spec: Any, agent: Agent) -> None:
+def add_sensors(spec: Any, robot: Robot) -> None:
     """Everything observed of the robot, in the order of `observe`."""
     kinds, site, hinge = parts.SENSORS, parts.OBJECTS.mjOBJ_SITE, parts.OBJECTS.mjOBJ_JOINT
     for kind in ("ACCELEROMETER", "VELOCIMETER", "GYRO", "MAGNETOMETER"):
         parts.sensor(spec, getattr(kinds, f"mjSENS_{kind}"), "agent", site)
-    for name in agent.touch:
+    for name in robot.touch:
         parts.sensor(spec, kinds.mjSENS_TOUCH, name, site)
-    for name in agent.hinges:
+    for name in robot.hinges:
         parts.sensor(spec, kinds.mjSENS_JOINTVEL, name, hinge)
-    if agent.ball:
-        parts.sensor(spec, kinds.mjSENS_BALLANGVEL, agent.ball, hinge)
-    if agent.attitude:
+    if robot.ball:
+        parts.sensor(spec, kinds.mjSENS_BALLANGVEL, robot.ball, hinge)
+    if robot.attitude:
         parts.sensor(spec, kinds.mjSENS_FRAMEPOS, "agent", site)
         parts.sensor(spec, kinds.mjSENS_FRAMEANGVEL, "agent", site)
-    for name in agent.hinges:
+    for name in robot.hinges:
         parts.sensor(spec, kinds.mjSENS_JOINTPOS, name, hinge)
-    if agent.ball:
-        parts.sensor(spec, kinds.mjSENS_BALLQUAT, agent.ball, hinge)
+    if robot.ball:
+        parts.sensor(spec, kinds.mjSENS_BALLQUAT, robot.ball, hinge)
 
 
-def integrator(agent: Agent) -> Any:
+def integrator(robot: Robot) -> Any:
     """Euler, or Runge-Kutta of fourth order."""
     kinds = mujoco.mjtIntegrator
-    return kinds.mjINT_RK4 if agent.runge_kutta else kinds.mjINT_EULER
+    return kinds.mjINT_RK4 if robot.runge_kutta else kinds.mjINT_EULER
 
 
-def level_for(agent: str, level: str) -> Level:
-    """The level as it is for this agent: Car pushes a smaller, lighter box."""
-    robot = AGENTS[agent]
+def level_for(robot_name: str, level: str) -> Level:
+    """The level as it is for this robot: Car pushes a smaller, lighter box."""
+    robot = ROBOTS[robot_name]
 
     def fit(kind: Kind) -> Kind:
         if kind.name != "push_box":

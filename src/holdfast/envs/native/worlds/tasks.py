@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The navigation tasks as data: what stands in the world, what pays, what costs.
 
-A level is an entry of `LEVELS`; a task is an agent in a level. Kinds stand in the order in which
+A level is an entry of `LEVELS`; a task is a robot in a level. Kinds stand in the order in which
 they are placed and observed: static ones in task order, then free bodies, then gremlins.
 """
 
@@ -75,8 +75,8 @@ class Level:
     extent: float = 2.0
     """Half-width of the square in which objects are placed."""
     start: Rectangle | None = None
-    """(xmin, ymin, xmax, ymax) of the agent's start instead of that square."""
-    agent_keepout: float = 0.4
+    """(xmin, ymin, xmax, ymax) of the robot's start instead of that square."""
+    robot_keepout: float = 0.4
     limits: tuple[float, float] = (float("inf"), float("inf"))
     """Largest |x| and |y| that cost nothing."""
     time_limit: int = 1000
@@ -108,7 +108,7 @@ def many(kind: Kind, number: int) -> Kind:
 
 def circle(*beyond: Kind, **options: object) -> Level:
     """Circle levels: short episodes, a far-sighted lidar, a start near the centre."""
-    level = Level((CIRCLE, *beyond), "circle", start=NEAR_CENTRE, agent_keepout=0.0)
+    level = Level((CIRCLE, *beyond), "circle", start=NEAR_CENTRE, robot_keepout=0.0)
     return replace(level, time_limit=500, lidar_range=6.0, **options)  # type: ignore[arg-type]
 
 
@@ -149,16 +149,16 @@ LEVELS = {
     "Circle2": circle(walls(EDGE, 4), penalties=OUTSIDE, limits=(EDGE, EDGE)),
     "Run0": Level(
         (walls(0.5, 2, 17.5),), "run", OUTSIDE, start=(-0.2, 16.5, 0.2, 16.5),
-        agent_keepout=0.0, limits=(0.5, INFINITE), time_limit=500, floor=17.5,
+        robot_keepout=0.0, limits=(0.5, INFINITE), time_limit=500, floor=17.5,
         reward_bound=INFINITE,
     ),
 }  # fmt: skip
 
 
-ROBOTS = ("Point", "Car", "Racecar", "Doggo", "Ant")
-"""Keys of `AGENTS`, which needs the simulator."""
+ROBOT_NAMES = ("Point", "Car", "Racecar", "Doggo", "Ant")
+"""Keys of `ROBOTS`, which needs the simulator."""
 
 NAVIGATION_TASKS: dict[str, tuple[str, str]] = {
-    f"Safety{agent}{level}-v0": (agent, level) for agent in ROBOTS for level in LEVELS
+    f"Safety{robot}{level}-v0": (robot, level) for robot in ROBOT_NAMES for level in LEVELS
 }
-"""Id -> agent and level."""
+"""Id -> robot and level."""

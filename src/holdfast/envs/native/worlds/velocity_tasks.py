@@ -43,7 +43,7 @@ def walker_stands(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Robot:
+class Runner:
     """What the two versions of a velocity task share."""
 
     file: str
@@ -74,25 +74,25 @@ class Robot:
     """The original's names of forward reward, control cost and bonus in `info`."""
 
 
-ROBOTS = {
-    "Ant": Robot(
+RUNNERS = {
+    "Ant": Runner(
         "ant.xml", 5, 0.1, True, 0.5, 2, "torso", planar=True, bonus=1.0, healthy=ant_stands,
         quaternion=True, info=("reward_forward", "reward_ctrl", "reward_survive"),
     ),
-    "HalfCheetah": Robot("half_cheetah.xml", 5, 0.1, True, 0.1, 1),
-    "Hopper": Robot(
+    "HalfCheetah": Runner("half_cheetah.xml", 5, 0.1, True, 0.1, 1),
+    "Hopper": Runner(
         "hopper.xml", 4, 5e-3, False, 1e-3, 1, bonus=1.0, healthy=hopper_stands, clip=10.0,
         info=("", "", ""),
     ),
-    "Humanoid": Robot(
+    "Humanoid": Runner(
         "humanoid.xml", 5, 0.01, False, 0.1, 2, "mass centre", planar=True, forward=1.25,
         bonus=5.0, healthy=humanoid_stands, dynamics=True, quaternion=True,
         info=("reward_linvel", "reward_quadctrl", "reward_alive"),
     ),
-    "Swimmer": Robot(
+    "Swimmer": Runner(
         "swimmer.xml", 4, 0.1, False, 1e-4, 2, planar=True, info=("reward_fwd", "reward_ctrl", "")
     ),
-    "Walker2d": Robot(
+    "Walker2d": Runner(
         "walker2d.xml", 4, 5e-3, False, 1e-3, 1, bonus=1.0, healthy=walker_stands, clip=10.0,
         info=("", "", ""),
     ),

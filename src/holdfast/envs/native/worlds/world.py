@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.envs.native.engine import Model, mujoco
 from holdfast.envs.native.worlds import parts, racecar
-from holdfast.envs.native.worlds.robots import AGENTS, add_sensors, integrator
+from holdfast.envs.native.worlds.robots import ROBOTS, add_sensors, integrator
 from holdfast.envs.native.worlds.tasks import Kind, Level
 
 SHAPES = {"sphere": parts.SPHERE, "box": parts.BOX, "cylinder": parts.CYLINDER}
@@ -95,24 +95,24 @@ def older_collider() -> int:
     return sum(int(getattr(flags, name)) for name in names if hasattr(flags, name))
 
 
-def build(agent_name: str, level: Level, *, visual: bool = False) -> Model:
+def build(robot_name: str, level: Level, *, visual: bool = False) -> Model:
     """The compiled world; objects stand at the origin until a layout is written into it."""
-    agent = AGENTS[agent_name]
+    robot = ROBOTS[robot_name]
     spec = mujoco.MjSpec()
-    spec.modelname = agent_name
+    spec.modelname = robot_name
     spec.compiler.degree = False
-    spec.option.timestep, spec.option.integrator = agent.timestep, integrator(agent)
+    spec.option.timestep, spec.option.integrator = robot.timestep, integrator(robot)
     floor: dict[str, Any] = {"name": "floor"}
     if visual:
         add_look(spec, level)
         floor["material"] = "floor"
     parts.geom(spec.worldbody, parts.PLANE, (level.floor, level.floor, 0.1), **floor)
-    root = parts.child(spec.worldbody, "agent", (0, 0, agent.z))
-    root.add_site(name="agent", pos=list(agent.site))
-    agent.build(spec, root)
-    if agent_name == "Racecar" and (visual or any(kind.collides for kind in level.kinds)):
+    root = parts.child(spec.worldbody, "agent", (0, 0, robot.z))
+    root.add_site(name="agent", pos=list(robot.site))
+    robot.build(spec, root)
+    if robot_name == "Racecar" and (visual or any(kind.collides for kind in level.kinds)):
         racecar.add_hull(spec)
     spec.option.disableflags |= older_collider()
-    add_sensors(spec, agent)
+    add_sensors(spec, robot)
     add_objects(spec, level, visual)
     return spec.compile()

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one training loop: an iterator of epochs.
+
+    for epoch in train(run, env):        # everything is a function of (run, env)
+        print(epoch.metrics["ep_return"], epoch.metrics["ep_cost"])
+
+Randomness has an address: every draw comes from (seed, epoch, purpose), so resuming needs the state
+of one epoch and no generator. Logging and saving are loop bodies; the usual one is
+`holdfast.runs.training.train_in_folder`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+
+from holdfast.core.policies import Policy
+from holdfast.envs.base import OnProgress, VecEnv
+from holdfast.run import Run
+from holdfast.train.collecting import TrainingError, batch_of, collect_epoch, compiled_estimate
+from holdfast.train.environment import Spaces, refuse_biased, resolve_limits
+from holdfast.train.metrics import excess, foresee, progress_row
+from holdfast.train.state import (
+    UPDATE,
+    VALUE_NOISE,
+    State,
+    first_state,
+    reset_state,
+    resets_each_epoch,
+    restore_state,
+)
+from holdfast.update import concurrent, split
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass of the loop: what happened and where it leads."""
+
+    index: int
+    """From 1."""
+    env_steps: int
+    metrics: dict[str, float | int]
+    state: State
+    """`train(run, env, state)` continues from here."""
+
+
+def train(
+    run: Run, env: VecEnv, state: State | None = None, on_progress: OnProgress | None = None
+) -> Iterator[Epoch]:
+    """Epochs of a run, from the start or from a state."""
+    limits = resolve_limits(run, env)
+    refuse_biased(run, env)
+    state = state or first_state(run, Spaces.of(run, env))
+    estimate, update = compiled_estimate(run), concurrent(split(run.algorithm))
+    keys = lambda purpose, epoch: jax.random.fold_in(
+        jax.random.fold_in(jax.random.key(run.seed), epoch), purpose
+    )
+    stitch = resets_each_epoch(run, env)
+    resumed = state.epoch > 0
+    if resumed and not stitch:
+        state = restore_state(run, env, state)
+    for index in range(state.epoch + 1, run.epochs + 1):
+        clock = [time.perf_counter()]
+        if stitch or index == 1:
+            state = reset_state(run, env, state, index)
+        rollout, state = collect_epoch(run, env, state, index, on_progress)
+        clock.append(time.perf_counter())
+        batch, explained = batch_of(
+            run, state, rollout, limits, estimate, keys(VALUE_NOISE, index), index
+        )
+        clock.append(time.perf_counter())
+        learner, metrics = update(state.learner, batch, keys(UPDATE, index))
+        metrics = jax.device_get(metrics)
+        spent = metrics.pop("spent", None)
+        metrics = {name: value.item() for name, value in metrics.items()}
+        clock.append(time.perf_counter())
+        state = replace(
+            state,
+            epoch=index,
+            learner=learner,
+            regret=state.regret + excess(run, state.episodes, limits),
+            env=env.snapshot() if env.can_snapshot and not stitch else None,
+        )
+        _reject_broken(learner.policy, index)
+        state, compared = foresee(run, env, state, spent)
+        shown = progress_row(run, env, state, metrics | compared | explained, clock)
+        yield Epoch(index, index * run.epoch_steps, shown, state)
+
+
+def _reject_broken(policy: Policy, epoch: int) -> None:
+    for leaf in jax.tree.leaves(policy):
+        if not bool(jnp.isfinite(leaf).all()):
+            raise TrainingError(
+                f"epoch {epoch}: a parameter of the policy is not finite; lower the radius or "
+                "check the scale of rewards and observations"
+            )

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An epoch's experience: acting, and the batch that an update learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from holdfast.core.episodes import observes_every_age
+from holdfast.core.estimate import episode_numbers, estimate
+from holdfast.core.types import Batch
+from holdfast.envs.acting import (
+    Collecting,
+    NotFinite,
+    Rollout,
+    collect,
+    reject_not_finite,
+)
+from holdfast.envs.base import Floats, OnProgress, VecEnv
+from holdfast.run import Run
+from holdfast.train.environment import longer_epochs, steps_in_lockstep
+from holdfast.train.metrics import cost_estimate
+from holdfast.train.state import NOISE, State, actor_of
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; nothing before this epoch is lost."""
+
+
+def collect_epoch(
+    run: Run, env: VecEnv, state: State, index: int, on_progress: OnProgress | None
+) -> tuple[Rollout, State]:
+    """Act for an epoch; the state after it, still with the learner that acted."""
+    actor = actor_of(run, state)
+    rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
+    noise = actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs))
+    try:
+        if isinstance(env, Collecting) and not steps_in_lockstep(run):
+            rollout = env.collect(actor, noise, on_progress)
+            obs = env.observation
+        else:
+            rollout, obs, actor = collect(
+                env,
+                state.obs,
+                actor,
+                noise,
+                moving=run.normalise == "running",
+                raw_final_obs=run.raw_final_obs,
+                on_progress=on_progress,
+            )
+        reject_not_finite(rollout)
+    except NotFinite as error:
+        raise TrainingError(f"epoch {index}: {error}; mend the environment") from None
+    episodes = state.episodes.advance(rollout.reward, rollout.cost, rollout.done, run.cost_gamma)
+    if np.isnan(episodes.smooth).any():
+        raise TrainingError(
+            f"epoch {index}: no episode has ended within {run.epoch_steps // run.num_envs} steps "
+            "of each environment, so the cost is unknown; give the environment a time limit or "
+            f"raise epoch_steps (now {run.epoch_steps})"
+        )
+    if run.cost_estimate == "epoch" and not observes_every_age(rollout.done):
+        steps, idle = len(rollout.done), int((~rollout.done.any(0)).argmax())
+        raise TrainingError(
+            f"epoch {index}: environment {idle} ended no episode in its {steps} steps, so episodes "
+            f"outlast an epoch and their cost is unknown; {longer_epochs(run, 2 * steps)}"
+        )
+    normaliser = actor.normaliser or state.normaliser
+    if run.normalise == "epoch":
+        normaliser = normaliser.merge_each(len(noise), rollout.mean, rollout.var)
+    return rollout, replace(state, obs=obs, normaliser=normaliser, episodes=episodes)
+
+
+def compiled_estimate(run: Run) -> Callable[..., dict[str, Array]]:
+    """The advantages and targets of a run, as its settings want them."""
+
+    def run_estimate(layers: Any, arrays: Mapping[str, Array], key: Array) -> dict[str, Array]:
+        return estimate(
+            layers,
+            arrays,
+            key,
+            gamma=(run.gamma, run.cost_gamma),
+            lam=(run.lam, run.cost_lam),
+            standardise_cost=run.standardise_cost,
+            cost_value_noise=run.cost_value_noise,
+        )
+
+    return jax.jit(run_estimate)
+
+
+def batch_of(
+    run: Run,
+    state: State,
+    rollout: Rollout,
+    limits: Floats,
+    estimate: Callable[..., dict[str, Array]],
+    key: Array,
+    index: int,
+) -> tuple[Batch, dict[str, float]]:
+    """The batch of an epoch, and how well the critics had explained its targets."""
+    names = ("obs", "next_obs", "action", "terminated", "truncated")
+    arrays = {name: getattr(rollout, name) for name in names}
+    arrays |= {name: getattr(rollout, name).astype(np.float32) for name in ("reward", "cost")}
+    parts = estimate(state.learner.critics.layers, arrays, key)
+    explained = [float(x) for x in np.asarray(parts.pop("explained"))]
+    size = rollout.reward.size
+    number = lambda x: jnp.asarray(x, jnp.float32)
+    cost, error, length = cost_estimate(run, state.episodes)
+    first = index == 1 and run.zero_first_estimate
+    batch = Batch(
+        obs=jnp.asarray(rollout.obs.reshape(size, -1)),
+        action=jnp.asarray(rollout.action.reshape(size, -1)),
+        weight=jnp.full(size, 1 / size),
+        episode=jnp.asarray(episode_numbers(rollout.done).reshape(size)),
+        cost_return=number(np.zeros_like(cost) if first else cost),
+        cost_error=number(error),
+        cost_limit=number(limits),
+        horizon=number(1 / (1 - run.cost_gamma)),
+        length=number(length),
+        cost_lam=number(run.cost_lam),
+        progress=number((index - 1) / run.epochs),
+        **parts,
+    )
+    return batch, {"explained_reward": explained[0], "explained_cost": min(explained[1:])}
