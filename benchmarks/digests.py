@@ -5,6 +5,9 @@
     python benchmarks/digests.py record after.json      # at the commit after
     python benchmarks/digests.py compare before.json after.json
 
+A recording that was stopped goes on where it was. `--set` gives settings by name, so that a default
+which was meant to change can be set back: `record after.json --only /none --set normalise=running`.
+
 Every algorithm on two native tasks, a probe with two limits and a discrete probe, without a preset
 and with each. A digest is the SHA-256 of each column of progress.csv but the clock's, and of the
 learned arrays. They belong to one machine and one set of versions: compare, do not keep.
@@ -19,6 +22,7 @@ import json
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -37,6 +41,9 @@ TASKS: dict[str, dict[str, Any]] = {
 PRESETS = ("none", "published", "corrected", "holdfast")
 EPOCHS = 3
 
+Cell = tuple[str, str, str]
+"""Algorithm, task and preset."""
+
 Digest = dict[str, str]
 """What was digested -> 16 hexadecimal digits, or the sentence of a refusal."""
 
@@ -45,14 +52,14 @@ def short(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def digest(cell: tuple[str, str, str]) -> Digest:
+def digest(cell: Cell, given: dict[str, Any]) -> Digest:
     """One run, in this process."""
     from safetensors.numpy import load_file
 
     from holdfast import Agent
 
     algorithm, task, preset = cell
-    settings = TASKS[task]
+    settings = TASKS[task] | given
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
         try:
@@ -82,11 +89,12 @@ def share_compiled(cache: str) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
-def record(path: Path, only: str, workers: int) -> None:
+def record(path: Path, only: str, given: dict[str, Any], workers: int) -> None:
     from holdfast.algorithms import ALGORITHMS
 
+    table: dict[str, Digest] = json.loads(path.read_text()) if path.exists() else {}
     cells = [(a, t, p) for t in TASKS for a in ALGORITHMS for p in PRESETS]
-    cells = [cell for cell in cells if only in "/".join(cell)]
+    cells = [cell for cell in cells if only in "/".join(cell) and " ".join(cell) not in table]
     # Fresh processes now and then: compiled functions pile up.
     context = get_context("spawn")
     with (
@@ -95,9 +103,11 @@ def record(path: Path, only: str, workers: int) -> None:
             workers, context, share_compiled, (cache,), max_tasks_per_child=12
         ) as pool,
     ):
-        results = list(track(pool.map(digest, cells), total=len(cells), description="digests"))
-    table = {" ".join(cell): found for cell, found in zip(cells, results, strict=True)}
-    path.write_text(json.dumps(table, indent=1))
+        results = pool.map(partial(digest, given=given), cells)
+        results = track(results, total=len(cells), description="digests")
+        for cell, found in zip(cells, results, strict=True):
+            table[" ".join(cell)] = found
+            path.write_text(json.dumps(table, indent=1))
     print(f"{len(table)} runs in {path}")
 
 
@@ -131,6 +141,7 @@ def main() -> int:
     recording = commands.add_parser("record")
     recording.add_argument("file", type=Path)
     recording.add_argument("--only", default="", help="runs whose name holds this text")
+    recording.add_argument("--set", nargs="*", default=[], help="settings, as NAME=VALUE")
     recording.add_argument("--workers", type=int, default=2)
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
@@ -138,7 +149,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "compare":
         return compare(given.before, given.after)
-    record(given.file, given.only, given.workers)
+    record(given.file, given.only, dict(x.split("=", 1) for x in given.set), given.workers)
     return 0
 
 
