@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from holdfast import make_env, make_run
+from holdfast import make_env
 from holdfast.bars import Bar
 from holdfast.core.episodes import Episodes
 from holdfast.runs.folder import create
@@ -16,15 +16,7 @@ from holdfast.runs.plot import plot_run
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
 from holdfast.train.metrics import cost_estimate, excess
-
-SMALL = dict(
-    num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
-)
-
-
-def small(env="probe/Shortcut-v0", algorithm="c-trpo", epochs=3, **settings):
-    chosen = SMALL | settings
-    return make_run(algorithm, env=env, steps=epochs * chosen["epoch_steps"], **chosen)
+from small_runs import small
 
 
 def test_smoothing_moves_a_regret_either_way():
@@ -60,7 +52,7 @@ def test_error_and_length_belong_to_the_estimate_in_use():
 def test_the_raw_regret_is_the_headline(tmp_path):
     """Bar and done.json show it; a run in which the two differ tells them apart."""
     env = make_env("probe/Shortcut-v0", 4)
-    run = small(epochs=3, cost_limit=0.4)
+    run = small("probe/Shortcut-v0", epochs=3, cost_limit=0.4)
     folder = create(tmp_path / "run", run, env)
     last = list(train_in_folder(folder, env))[-1].metrics
     raw, smoothed = last["cost_regret_raw"], last["cost_regret"]

@@ -15,10 +15,7 @@ from holdfast.envs.make import known_ids
 from holdfast.envs.probe import PROBES
 from holdfast.evaluate import evaluate
 from holdfast.train import train
-
-SMALL = dict(
-    num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
-)
+from small_runs import SMALL
 
 
 def trained(env="probe/Shortcut-v0", algorithm="c-trpo", **settings):

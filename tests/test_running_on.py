@@ -8,22 +8,14 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
 
-from holdfast import Agent, make_env, make_run
+from holdfast import Agent, make_env
 from holdfast.envs.base import NotReproducible
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
 from holdfast.train.collecting import TrainingError
 from holdfast.train.metrics import CLOCK_COLUMNS
-
-SMALL = dict(
-    num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
-)
-
-
-def small(epochs=3, **settings):
-    chosen = SMALL | settings
-    return make_run("c-trpo", steps=epochs * chosen["epoch_steps"], **({"env": "drift"} | chosen))
+from small_runs import SMALL, same, small
 
 
 class Drift(gym.Env):
@@ -54,12 +46,6 @@ def limited(steps=30, env=Drift):
 # Exact resuming
 
 
-def same(a, b):
-    assert a.keys() == b.keys()
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
-
-
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_foreign_environments_resume_in_the_middle_of_episodes(workers, tmp_path):
     """From disk, in another batch, with any number of processes: the same bits and rows."""
@@ -68,7 +54,7 @@ def test_foreign_environments_resume_in_the_middle_of_episodes(workers, tmp_path
         how = {"vectorise": "process", "workers": workers} if workers else {}
         return make_env(limited(), 4, **how)
 
-    run = small(epochs=3)
+    run = small("drift", epochs=3)
     whole = create(tmp_path / "whole", run, batch(0))
     for epoch in train_in_folder(whole, batch(0)):
         if epoch.index == 2:  # what a kill would leave
@@ -98,7 +84,7 @@ class Forgetful(Drift):
 
 
 def test_an_environment_that_does_not_come_back_starts_new_episodes():
-    run = small(epochs=2)
+    run = small("drift", epochs=2)
     env = make_env(limited(env=Forgetful), 4)
     first = next(iter(train(run, env)))
     with pytest.raises(NotReproducible, match="the same seed and actions led environment 0"):
@@ -142,13 +128,13 @@ def test_epochs_shorter_than_an_episode_are_refused(tmp_path):
         (make_env("probe/Speed-v0", 40), r"5 steps .* up to 20 .*to 800 or lower num_envs to 10"),
         (make_env("SafetyHopperVelocity-v1", 4), r"up to 1000 .*epoch_steps to 4000.*window"),
     ):
-        run = small(cost_estimate="epoch", num_envs=env.num_envs)
+        run = small("drift", cost_estimate="epoch", num_envs=env.num_envs)
         with pytest.raises(ValueError, match=match):
             next(iter(train(run, env)))
         with pytest.raises(ValueError, match=match):
             create(tmp_path / "run", run, env)
         assert not (tmp_path / "run").exists()
-    (epoch,) = train(small(epochs=1, cost_estimate="epoch"), make_env(limited(50), 4))
+    (epoch,) = train(small("drift", epochs=1, cost_estimate="epoch"), make_env(limited(50), 4))
     assert epoch.metrics["episodes"] >= 4
 
 
@@ -169,7 +155,7 @@ def test_an_episode_that_outlasts_an_epoch_is_refused_where_no_limit_is_known():
     env = make_env(Slow, 4)
     assert env.time_limit is None
     with pytest.raises(TrainingError, match=r"epoch 1: environment \d ended no episode in its 50"):
-        next(iter(train(small(cost_estimate="epoch"), env)))
+        next(iter(train(small("drift", cost_estimate="epoch"), env)))
 
 
 # epoch_reset
@@ -204,7 +190,7 @@ class Watched:
 def test_when_epochs_start_with_a_reset(choice, estimate, can_snapshot, resets):
     """A run of three epochs; each reset has its own seed, and resuming repeats it."""
     env = Watched(can_snapshot)
-    run = small(env="probe/Shortcut-v0", epoch_reset=choice, cost_estimate=estimate)
+    run = small("probe/Shortcut-v0", epochs=3, epoch_reset=choice, cost_estimate=estimate)
     epochs = list(train(run, env))
     assert len(env.resets) == len(set(env.resets)) == resets
     again = Watched(can_snapshot)
@@ -223,13 +209,13 @@ def last_seed(run):
 
 
 def make_run_like(run):
-    return small(env=run.env, epoch_reset="always", cost_estimate="epoch")
+    return small(run.env, epochs=3, epoch_reset="always", cost_estimate="epoch")
 
 
 def test_a_window_of_finished_episodes_cannot_live_with_resets():
     env = make_env("probe/Shortcut-v0", 4)
     with pytest.raises(ValueError, match=r"'always' cannot be used with .*'window'.*cut the long"):
-        next(iter(train(small(epoch_reset="always"), env)))
+        next(iter(train(small("drift", epoch_reset="always"), env)))
 
 
 # clip_actions

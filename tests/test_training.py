@@ -28,28 +28,8 @@ from holdfast.runs.training import train_in_folder
 from holdfast.train import train
 from holdfast.train.collecting import TrainingError
 from holdfast.train.environment import Spaces, describe_acting, open_env
-from holdfast.train.metrics import CLOCK_COLUMNS
 from holdfast.train.state import first_state
-
-SMALL = dict(
-    num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
-)
-
-
-def small(env="probe/Speed-v0", algorithm="c-trpo", epochs=4, **settings):
-    chosen = SMALL | settings
-    return make_run(algorithm, env=env, steps=epochs * chosen["epoch_steps"], **chosen)
-
-
-def rows_without_clock(path):
-    clockless = lambda row: {k: str(v) for k, v in row.items() if k not in CLOCK_COLUMNS}
-    return [clockless(row) for row in read_rows(path)]
-
-
-def same(a, b):
-    assert a.keys() == b.keys()
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+from small_runs import SMALL, rows_without_clock, same, small
 
 
 def finish(folder, env):

@@ -5,7 +5,7 @@ The policy is linear-Gaussian, so the reference needs nothing but arrays; gradie
 differences of the reference in double precision.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +27,7 @@ OLD = RNG.normal(size=N_OBS * A + 2 * A) * 0.3
 NEW = OLD + RNG.normal(size=OLD.size) * 0.08
 HALF = OLD + RNG.normal(size=OLD.size) * 0.08
 Floats = np.ndarray
-
-
-@pytest.fixture(autouse=True)
-def double() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def parts(theta: Floats) -> tuple[Floats, Floats]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPO's and PCPO's programmes against hand-computed optima and a generic solver."""
 
-from collections.abc import Iterator
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,15 +15,10 @@ from holdfast.core.cpo_step import (
 )
 
 Floats = np.ndarray
+pytestmark = pytest.mark.usefixtures("float64")
 SOLVE = jax.jit(constrained_step)
 PROJECT = jax.jit(projection)
 DUAL = jax.jit(published_dual, static_argnames="flipped")
-
-
-@pytest.fixture(autouse=True)
-def double() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 def step(h: Floats, g: Floats, rows: Floats, c: Floats, radius: float) -> tuple[Floats, bool]:

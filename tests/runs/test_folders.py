@@ -17,8 +17,8 @@ from holdfast.runs.checkpoint import Busy, epochs, locked
 from holdfast.runs.folder import create, load_state, open_folder
 from holdfast.runs.progress import read_rows
 from holdfast.runs.training import train_in_folder
-from holdfast.train.metrics import CLOCK_COLUMNS
 from holdfast.train.state import first_state
+from small_runs import rows_without_clock
 
 SMALL = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1, cg_steps=3)
 FLAGS = "--num-envs 4 --epoch-steps 200 --hidden 8 --critic-passes 1 --cg-steps 3".split()
@@ -52,8 +52,7 @@ def refused(capsys, *args):
 
 
 def rows(path):
-    found = read_rows(path / "progress.csv")
-    return [{k: str(v) for k, v in row.items() if k not in CLOCK_COLUMNS} for row in found]
+    return rows_without_clock(path / "progress.csv")
 
 
 @pytest.mark.parametrize("steps", [100, 400, 0, -5])

@@ -24,3 +24,10 @@ def load(task: str, seed: int) -> dict[str, Any]:
 def statistics(task: str) -> dict[str, Any]:
     """Twenty recorded episodes of random actions."""
     return json.loads((FOLDER / "episode_stats.json").read_text())[task]
+
+
+def random_actions(space: Any, seeds: np.ndarray, count: int) -> np.ndarray:
+    """[count, N, A] the actions of those episodes, drawn for each seed."""
+    shape = (count, len(space.low))
+    each = [np.random.RandomState(seed).uniform(space.low, space.high, shape) for seed in seeds]
+    return np.stack(each, 1).astype(np.float32)

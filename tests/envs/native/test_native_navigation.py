@@ -33,6 +33,13 @@ TABLE = {  # contact during the step -> (95 %, largest) error of the root's qpos
 }
 
 
+def started(task: str, seed: int) -> tuple[NavigationSimulation, np.ndarray]:
+    """A batch of one at the first reset of `seed`, and what it observes."""
+    batch = NavigationSimulation(*NAVIGATION_TASKS[task], 1)
+    batch.seed(np.array([seed]))
+    return batch, batch.restart(np.array([0]))
+
+
 def groups(seed: int) -> tuple[str, ...]:
     return ("t_", "s_") if seed == 11 else ("t_",)
 
@@ -41,9 +48,7 @@ def groups(seed: int) -> tuple[str, ...]:
 @pytest.mark.parametrize("task", PAPER)
 def test_layouts_are_the_original_s(task: str, seed: int) -> None:
     golden = native_golden.load(task, seed)
-    batch = NavigationSimulation(*NAVIGATION_TASKS[task], 1)
-    batch.seed(np.array([seed]))
-    obs = batch.restart(np.array([0]))
+    batch, obs = started(task, seed)
     order = [batch.plan.names.index(name) for name in golden["layout_names"]]
     np.testing.assert_array_equal(batch.rotation[0][order], golden["layout_rot"])
     np.testing.assert_array_equal(batch.plan.z[order], golden["layout_z"])
@@ -65,9 +70,7 @@ def test_layouts_are_the_original_s(task: str, seed: int) -> None:
 def test_second_layout_continues_the_stream(task: str, seed: int) -> None:
     """After 200 steps, whose goals were drawn from the same stream, another reset."""
     golden = native_golden.load(task, seed)
-    batch = NavigationSimulation(*NAVIGATION_TASKS[task], 1)
-    batch.seed(np.array([seed]))
-    batch.restart(np.array([0]))
+    batch, _ = started(task, seed)
     rows = native_replay.rows_of(golden, "t_")
     one = {k: v[:1] if len(v) == 200 else v for k, v in rows.items()}
     replayed = native_replay.batch_at(task, one)
@@ -156,9 +159,7 @@ def test_random_episodes_have_the_original_statistics(task: str) -> None:
     seeds = np.array(golden["seeds"])[:8]
     env = native.make(task, len(seeds))
     env.reset(int(seeds[0]))
-    low, high = env.action_space.low, env.action_space.high  # type: ignore[union-attr]
-    plan = [np.random.RandomState(s).uniform(low, high, (125, len(low))) for s in seeds]
-    actions = np.stack(plan, 1).astype(np.float32)
+    actions = native_golden.random_actions(env.action_space, seeds, 125)
     returns, cost = np.zeros(len(seeds)), np.zeros(len(seeds))
     for t in range(golden["lengths"][0]):
         step = env.step(actions[t // 8])

@@ -167,9 +167,7 @@ def test_random_episodes_have_the_original_statistics(task: str) -> None:
     seeds = np.array(golden["seeds"])
     env = native.make(task, len(seeds))
     env.reset(int(seeds[0]))
-    low, high = env.action_space.low, env.action_space.high  # type: ignore[union-attr]
-    plan = [np.random.RandomState(s).uniform(low, high, (500, len(low))) for s in seeds]
-    actions = np.stack(plan, 1).astype(np.float32)
+    actions = native_golden.random_actions(env.action_space, seeds, 500)
     alive, returns = np.ones(len(seeds), bool), np.zeros(len(seeds))
     costs, lengths = np.zeros(len(seeds)), np.zeros(len(seeds))
     for t in range(1000):
