@@ -99,7 +99,7 @@ def test_cost_rates_of_npg_and_both_c_npgs(point, rates, float64):
     cmdp, pi = toy(), two_action_policy(*point)
     batch, policy = exact_batch(cmdp, pi), tabular_policy(pi)
     local = linearise(policy, batch, False)
-    g, a = local.gradients(batch.adv_r[:, None])[0], local.spending()[0]
+    g, a = local.gradients(batch.adv_r[:, None])[0], EXACT.spending(local)[0]
     for kind, expected in zip((None, "entropy", "log"), rates, strict=True):
         wall = kind and Barriers(kind, batch.cost_limit - batch.cost_return, jnp.ones(1))
         for solver in ("dense", "woodbury"):

@@ -94,7 +94,9 @@ def test_gradients_are_those_of_the_surrogates(float64):
     np.testing.assert_allclose(local.gradients(b.adv_r[:, None])[0], direct, atol=1e-12)
     for i in range(2):
         np.testing.assert_allclose(
-            local.spending()[i], 10.0 * jax.grad(surrogate)(theta, b.adv_c[:, i]), atol=1e-12
+            TrustRegion().spending(local)[i],
+            10.0 * jax.grad(surrogate)(theta, b.adv_c[:, i]),
+            atol=1e-12,
         )
 
 

@@ -76,8 +76,8 @@ class CPO:
         batch = in_units(batch, self.cost_scale)
         local = linearise(learner.policy, batch, self.region.kl_average)
         fisher = self.region.damped(local)
-        gradient = local.gradients(batch.adv_r[:, None])[0]
-        rows = local.spending()
+        gradient = self.region.gradient(local, batch.adv_r)
+        rows = self.region.spending(local)
         solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
         x, p = solved[0], solved[1:]
         c = batch.cost_return - batch.cost_limit

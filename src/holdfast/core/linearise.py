@@ -36,12 +36,8 @@ class Linearised:
     gradients: Callable[[Array], Array]
     """[B, m] advantages → [m, P] gradients of E[ratio · advantage]."""
 
-    def spending(self) -> Array:
-        """[K, P] gradients of κ E[ratio · A_c]."""
-        return self.batch.horizon * self.gradients(self.batch.adv_c)
-
     def power(self) -> Array:
-        """[K] κ² E[A_c²]: what the squares of those gradients are measured against."""
+        """[K] κ² E[A_c²]: what squares of the costs' gradients are measured against."""
         return self.batch.horizon**2 * (self.batch.weight @ self.batch.adv_c**2)
 
 

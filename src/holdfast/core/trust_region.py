@@ -23,6 +23,7 @@ from jax import Array
 from holdfast.core.barrier import Barriers
 from holdfast.core.linearise import Linearised, linearise
 from holdfast.core.move import Accept, Move, Status, Trial
+from holdfast.core.pessimism import Worse, pessimistic
 from holdfast.core.policies import Policy
 from holdfast.core.search import Found, TryOut, backtrack, bracket
 from holdfast.core.solve import Product, conjugate_gradients, dense, mean_diagonal, woodbury
@@ -57,6 +58,8 @@ class TrustRegion:
     """Factor between two candidates of the backtracking search."""
     quit_not_finite: bool = False
     """End the backtracking at a KL that is not finite, as the published CPO and PCPO (D20)."""
+    pessimism: float = 0.0
+    """Divergence at which gradients are seen from where they look worse (SHAPO: 1e-5); 0 is off."""
 
     def __post_init__(self) -> None:
         if not self.radius > 0:
@@ -65,6 +68,8 @@ class TrustRegion:
             raise ValueError(f"shrink={self.shrink} must lie in (0, 1); 0.8 is the usual choice.")
         if self.damping < 0:
             raise ValueError(f"damping={self.damping} must not be negative; 0 switches it off.")
+        if self.pessimism < 0:
+            raise ValueError(f"pessimism={self.pessimism} must not be negative; 0 switches it off.")
         if self.cg_steps < 1 or self.backtracks < 1:
             raise ValueError(
                 f"cg_steps={self.cg_steps} and backtracks={self.backtracks} must be at least 1."
@@ -88,7 +93,7 @@ class TrustRegion:
     ) -> Move:
         """One step from `old` that raises E[ratio · advantage] and stays inside the region."""
         local = linearise(old, batch, self.kl_average)
-        gradient = local.gradients(advantage[:, None])[0]
+        gradient = self.gradient(local, advantage)
         direction, curvature = self.direction(local, gradient, barriers)
         quadratic = direction @ curvature(direction)
         power = batch.weight @ (advantage * advantage)  # so that its unit does not matter
@@ -145,7 +150,7 @@ class TrustRegion:
         fisher = self.damped(local)
         if barriers is None:
             return self.solve(fisher, gradient[None])[0], fisher
-        rows = local.spending()
+        rows = self.spending(local)
         weight = barriers.curvature()
         total: Product = lambda v: fisher(v) + (weight * (rows @ v)) @ rows
         if self.solver != "woodbury":
@@ -159,6 +164,22 @@ class TrustRegion:
             inverse=woodbury(rows, weight, shift),
         )
         return x, total
+
+    def gradient(self, local: Linearised, advantage: Array) -> Array:
+        """[P] of E[ratio · advantage], which is to rise."""
+        return self.seen(local, advantage[:, None], "lower")[0]
+
+    def spending(self, local: Linearised) -> Array:
+        """[K, P] of κ E[ratio · A_c], which is to fall."""
+        return local.batch.horizon * self.seen(local, local.batch.adv_c, "higher")
+
+    def seen(self, local: Linearised, advantages: Array, worse: Worse) -> Array:
+        """[m, P] gradients of E[ratio · advantage] for [B, m], pessimistic if that is set."""
+        plain = local.gradients(advantages)
+        if not self.pessimism:
+            return plain
+        solved = self.solve(self.damped(local), plain)
+        return pessimistic(local, advantages, plain, solved, self.pessimism, worse)
 
     def damped(self, local: Linearised) -> Product:
         """v → (F + damping) v."""
