@@ -39,6 +39,7 @@ OWN: dict[str, dict[str, Any]] = {
     "ppo-lag": PRICE,
     "cppo-pid": {"pid_p": 5.0, "pid_i": 0.5, "pid_d": 0.5},
     "focops": PRICE | {"mask": "sample", "temperature": 0.5},
+    "cspo": PRICE,
     "cup": PRICE | {"multiplier_max": 5.0},
     "ipo": {"sharpness": 2000.0},
 }

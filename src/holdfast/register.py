@@ -13,11 +13,13 @@ from typing import Literal
 from holdfast.algorithms import (
     C3PO,
     CPO,
+    CSPO,
     CTRPO,
     CUP,
     IPO,
     P3O,
     PCPO,
+    SBTRPO,
     TRPO,
     Algorithm,
     ComparesCosts,
@@ -26,7 +28,7 @@ from holdfast.algorithms import (
 
 PresetName = Literal["published", "corrected", "holdfast"]
 PRESETS: tuple[PresetName, ...] = typing.get_args(PresetName)
-TRUST_REGION = (CTRPO, CPO, PCPO, TRPO, TRPOLag)
+TRUST_REGION = (CTRPO, CPO, PCPO, SBTRPO, TRPO, TRPOLag)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D8", "normalise", "running", "epoch"),
     Deviation("D9", "clip_actions", "never", "always"),
     Deviation("D10", "algorithm.region.kl_order", "old-new", "old-new", only=(CTRPO,)),
-    Deviation("D11", "algorithm.cost_scale", "discount", "episode", only=(CTRPO, P3O)),
+    Deviation(
+        "D11", "algorithm.cost_scale", "discount", "episode", only=(CTRPO, P3O, SBTRPO, CSPO)
+    ),
     Deviation("D13", "algorithm.region.solver", "sum", "woodbury"),
     Deviation("D13", "algorithm.region.cg_eps", 1e-6, 0.0),
     Deviation("D15", "algorithm.start_recovering", True, False),

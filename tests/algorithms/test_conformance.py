@@ -28,7 +28,7 @@ PAGE = {"c-trpo-no-hysteresis": "c-trpo", "c-trpo-noise": "c-trpo", "cpo-hystere
 """Names that share a page with the algorithm they are a setting of."""
 SIZE = 48
 KINDS = {"gaussian": (), "discrete": (4,), "multidiscrete": (3, 2)}
-DISTINCT = ("c-trpo", "cpo", "pcpo", "cppo-pid", "focops", "cup", "ipo")
+DISTINCT = ("c-trpo", "cpo", "pcpo", "sb-trpo", "cppo-pid", "focops", "cup", "ipo", "cspo")
 """What is compiled for several constraints in every test run; the others nightly."""
 
 
@@ -128,7 +128,12 @@ class TestCompiled:
             bool(jnp.any(x != y)) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True)
         )
         assert moved(first.critics.layers, last.critics.layers)
-        if name not in ("cpo", "cpo-hysteresis", "pcpo"):  # whose search may refuse random batches
+        if name not in (
+            "cpo",
+            "cpo-hysteresis",
+            "pcpo",
+            "sb-trpo",
+        ):  # whose search may refuse random batches
             assert moved(first.policy, last.policy)
 
     def test_documented_metrics_only(self, name: str, kind: str, constraints: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from holdfast.algorithms import C3PO, CUP, FOCOPS, IPO, P3O
+from holdfast.algorithms import C3PO, CSPO, CUP, FOCOPS, IPO, P3O
 from holdfast.core.first_order import Rows
 from holdfast.core.policies import Gaussian
 from holdfast.core.types import replace, sampled_batch
@@ -200,6 +200,52 @@ def test_c3po(hinge: str) -> None:
         return total
 
     check(lambda p: algorithm.loss(p, rows(), jnp.asarray(free), jnp.asarray(7.0)), reference)
+
+
+def test_cspo() -> None:
+    algorithm = CSPO(correction=3.0)
+    offset, price, weight = np.array([0.05, -9.0]), np.array([0.4, 0.3]), np.array([2.0, 5.0])
+
+    def reference(theta: Floats) -> float:
+        total = ppo(theta, ADV_R)
+        for i in range(K):
+            excess = offset[i] + ((rho(theta) - 1) * ADV_C[:, i]).mean()
+            total += price[i] * excess + 1.5 * weight[i] * max(0.0, excess) ** 2
+        return total
+
+    args = tuple(map(jnp.asarray, (offset, price, weight)))
+    check(lambda p: algorithm.loss(p, rows(), *args), reference)
+
+
+def test_cspo_leaves_the_optimum_of_the_price_alone() -> None:
+    """At ĝ = 0 the correction and its gradient vanish; where the limit is broken they do not."""
+    price, weight = jnp.full(K, 0.4), jnp.full(K, 2.0)
+
+    def slope(correction: float, offset: float) -> Floats:
+        loss = lambda p: CSPO(correction=correction).loss(
+            p, rows(), jnp.full(K, offset), price, weight
+        )
+        return np.asarray(ravel_pytree(jax.grad(loss)(policy(OLD)))[0])
+
+    np.testing.assert_array_equal(slope(3.0, 0.0), slope(0.0, 0.0))
+    assert np.abs(slope(3.0, 0.1) - slope(0.0, 0.1)).max() > 1e-3
+
+
+def test_cspo_weighs_by_the_distance_to_the_limit() -> None:
+    """w = 1 / (|∇ĝ|² + 1e-8), capped, then averaged; the gradient by central differences."""
+    seen, old = batch([30.0, 5.0], [25.0] * K), policy(OLD)
+    mean = lambda theta, i: (rho(theta) * ADV_C[:, i]).mean()
+    slopes = [
+        [(mean(OLD + 1e-6 * e, i) - mean(OLD - 1e-6 * e, i)) / 2e-6 for e in np.eye(OLD.size)]
+        for i in range(K)
+    ]
+    expected = 1 / (np.square(slopes).sum(1) + 1e-8)
+    first = CSPO(weight_max=1e6).weight(old, seen, jnp.zeros(K))
+    np.testing.assert_allclose(first, expected, rtol=1e-6)
+    cap = float(expected.min())
+    assert float(CSPO(weight_max=cap).weight(old, seen, jnp.zeros(K)).max()) == pytest.approx(cap)
+    later = CSPO(weight_max=1e6, weight_keep=0.75).weight(old, seen, jnp.full(K, 8.0))
+    np.testing.assert_allclose(later, 6.0 + 0.25 * expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("centre", [False, True])

@@ -34,6 +34,10 @@ ROWS = [
     ("p3o", "kappa", 10.0, 20.0, 10.0),  # D28
     ("p3o", "cost_scale", "discount", "episode", "discount"),  # D11
     ("p3o", "centre", False, True, False),
+    ("sb-trpo", "cost_scale", "discount", "episode", "discount"),
+    ("sb-trpo", "critic.critic_stale_norm", True, False, False),  # D7
+    ("cspo", "cost_scale", "discount", "episode", "discount"),
+    ("cspo", "multiplier.multiplier_rule", "adam", "sgd", "adam"),
     ("ppo-lag", "multiplier.multiplier_rule", "adam", "sgd", "adam"),  # D29
     ("trpo-lag", "multiplier.multiplier_rule", "adam", "sgd", "adam"),
     ("cppo-pid", "multiplier.pid_smoothing", 0.95, 0.0, 0.95),  # D30
@@ -70,7 +74,7 @@ def test_published_first_order_settings_by_hand() -> None:
         assert (critic.critic_lr, critic.critic_l2, critic.critic_l2_biases) == (3e-4, 1e-3, True)
 
 
-@pytest.mark.parametrize("name", ["cpo", "pcpo", "ipo", "p3o", "c3po"])
+@pytest.mark.parametrize("name", ["cpo", "pcpo", "sb-trpo", "ipo", "p3o", "cspo", "c3po"])
 def test_cost_units_are_kept(name: str) -> None:
     assert not make_run(name, "corrected").standardise_cost
     with pytest.raises(ValueError, match="lost their units"):
@@ -91,6 +95,9 @@ def test_prices_may_standardise() -> None:
         ("ipo", {"sharpness": 0.0}),
         ("p3o", {"kappa": 0.0}),
         ("c3po", {"slack_fraction": 0.0}),
+        ("sb-trpo", {"safety_bias": 0.0}),
+        ("cspo", {"correction": -1.0}),
+        ("cspo", {"weight_keep": 1.0}),
         ("c3po", {"kappa_end": 0.0}),
     ],
 )

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from holdfast.algorithms import CPO, CTRPO, IPO, P3O, PCPO, c_npg, cpo_hysteresis, ctrpo, npg
+from holdfast.algorithms import (
+    CPO,
+    CTRPO,
+    IPO,
+    P3O,
+    PCPO,
+    SBTRPO,
+    c_npg,
+    cpo_hysteresis,
+    ctrpo,
+    npg,
+)
 from holdfast.core.critic import CriticFit, init_critics
 from holdfast.core.first_order import FirstOrder
 from holdfast.core.policies import init_gaussian
@@ -89,6 +100,7 @@ FREE = {
     "cpo-hysteresis": replace(cpo_hysteresis(), critic=FIT),
     "pcpo": PCPO(critic=FIT, reward_direction="natural", cost_scale="episode"),
     "pcpo l2": PCPO(critic=FIT, projection="l2"),
+    "sb-trpo": SBTRPO(critic=FIT),
 }
 
 

@@ -13,6 +13,7 @@ from jax import Array
 
 from holdfast.algorithms.c3po import C3PO
 from holdfast.algorithms.cpo import CPO, cpo_hysteresis
+from holdfast.algorithms.cspo import CSPO
 from holdfast.algorithms.ctrpo import CTRPO, c_npg, c_trpo_no_hysteresis
 from holdfast.algorithms.cup import CUP
 from holdfast.algorithms.focops import FOCOPS
@@ -21,6 +22,7 @@ from holdfast.algorithms.p3o import P3O
 from holdfast.algorithms.pcpo import PCPO
 from holdfast.algorithms.ppo import PPO
 from holdfast.algorithms.ppo_lag import PPOLag, cppo_pid
+from holdfast.algorithms.sb_trpo import SBTRPO
 from holdfast.algorithms.trpo import TRPO, npg
 from holdfast.algorithms.trpo_lag import TRPOLag
 from holdfast.core.critic import CriticFit
@@ -33,6 +35,7 @@ __all__ = [
     "ALGORITHMS",
     "C3PO",
     "CPO",
+    "CSPO",
     "CTRPO",
     "CUP",
     "FOCOPS",
@@ -40,6 +43,7 @@ __all__ = [
     "P3O",
     "PCPO",
     "PPO",
+    "SBTRPO",
     "TRPO",
     "Algorithm",
     "ComparesCosts",
@@ -114,6 +118,7 @@ ALGORITHMS: dict[str, Recipe] = {
     "cpo": Recipe(CPO, "trust region with linearised constraints, in closed form"),
     "cpo-hysteresis": Recipe(cpo_hysteresis, "CPO, recovery goes on below the limit"),
     "pcpo": Recipe(PCPO, "TRPO's step projected onto linearised constraints"),
+    "sb-trpo": Recipe(SBTRPO, "repairs that keep a share of the best descent, the rest for reward"),
     "trpo-lag": Recipe(TRPOLag, "TRPO on reward minus priced cost"),
     "ppo": Recipe(PPO, "reward only, clipped surrogate in minibatches"),
     "ppo-lag": Recipe(PPOLag, "PPO on reward minus priced cost"),
@@ -122,6 +127,7 @@ ALGORITHMS: dict[str, Recipe] = {
     "cup": Recipe(CUP, "PPO on the reward, then a projection that pays for cost"),
     "ipo": Recipe(IPO, "PPO inside a logarithmic barrier"),
     "p3o": Recipe(P3O, "PPO with an exact penalty for predicted violation"),
+    "cspo": Recipe(CSPO, "PPO on priced cost, corrected by the distance to the limit"),
     "c3po": Recipe(C3PO, "PPO with a penalty that frees only a share of the slack"),
 }
 

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SB-TRPO: a repair that gives up only the descent it can spare (arXiv:2512.23770).
+
+    Δ_r = √(2δ / gᵀH⁻¹g) H⁻¹g        Δ_c = −√(2δ / aᵀH⁻¹a) H⁻¹a        a = κ ∇A_c
+    Δ = (1 − μ) Δ_r + μ Δ_c            the smallest μ in [0, 1] with  a·Δ ≤ allowed
+
+Above the limit β a·Δ_c is allowed: a share β of the best descent is kept, the rest of the region
+goes to the reward. Costs are not negative, so with a limit of 0 that is always the case, which is
+the published method. Below the limit the slack b − J_c is allowed, so that a limit above 0 can be
+used up. Of several constraints those that are violated count as one, weighted as in a repair;
+where none is, those that the reward's step would break.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array
+
+from holdfast.core.critic import CriticFit
+from holdfast.core.linearise import linearise
+from holdfast.core.move import Accept, Trial
+from holdfast.core.multiplier import recovery_weights
+from holdfast.core.policies import Policy
+from holdfast.core.trust_region import TrustRegion
+from holdfast.core.types import (
+    Batch,
+    CostScale,
+    CostTerms,
+    Improvement,
+    Learner,
+    check_units,
+    in_units,
+)
+
+
+@dataclass(frozen=True)
+class SBTRPO:
+    """Safety-biased trust region policy optimisation (Kanwar, Wagner, Ong 2025)."""
+
+    safety_bias: float = 0.75
+    """β, the share of the best descent that a step above the limit keeps; 1 repairs only."""
+    cost_scale: CostScale = "discount"
+    """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
+    region: TrustRegion = TrustRegion()
+    critic: CriticFit = CriticFit()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.safety_bias <= 1:
+            raise ValueError(
+                f"safety_bias={self.safety_bias} must lie in (0, 1]; 1 repairs only, and 'trpo' "
+                "ignores the cost."
+            )
+
+    def check_costs(self, terms: CostTerms) -> None:
+        check_units(self, self.cost_scale, terms)
+
+    def init(self, constraints: int, policy: Policy | None = None) -> None:
+        """No state of its own."""
+
+    def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
+        batch = in_units(batch, self.cost_scale)
+        local = linearise(learner.policy, batch, self.region.kl_average)
+        gradient = self.region.gradient(local, batch.adv_r)
+        rows = self.region.spending(local)
+        fisher = self.region.damped(local)
+        solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
+        power = batch.weight @ (batch.adv_r * batch.adv_r)
+        up = self.reach(gradient @ solved[0], power) * solved[0]
+        c = batch.cost_return - batch.cost_limit
+        violated = jnp.any(c >= 0)
+        excess = jnp.where(violated, c, c + rows @ up)
+        share = recovery_weights(excess >= 0, excess, batch.cost_limit)
+        a, p = share @ rows, share @ solved[1:]
+        down = -self.reach(a @ p, share**2 @ local.power()) * p
+        allowed = jnp.where(violated, self.safety_bias * (a @ down), -share @ c)
+        mu = mixture(a @ up, a @ down, allowed)
+        step = (1 - mu) * up + mu * down
+        move = self.region.along(
+            local,
+            step,
+            step @ fisher(step),
+            jnp.linalg.norm(gradient),
+            batch.adv_r,
+            accept=self.accept(c, share),
+        )
+        metrics = {"mixture": mu, "recovering": violated, "spent": move.trial.spent}
+        return move.improvement(None, metrics)
+
+    def reach(self, quadratic: Array, power: Array) -> Array:
+        """√(2δ / quadratic), 0 without a gradient: as long as the region allows."""
+        some = quadratic > 1e-8 * power
+        return jnp.where(some, jnp.sqrt(2 * self.region.radius / jnp.where(some, quadratic, 1)), 0)
+
+    def accept(self, c: Array, share: Array) -> Accept:
+        """KL ≤ δ and no more spent than there is; above a limit a repair, below no reward lost."""
+        violated = jnp.any(c >= 0)
+
+        def test(trial: Trial) -> Array:
+            within = jnp.all((trial.spent <= -c) | (c >= 0))
+            better = jnp.where(violated, share @ trial.spent <= 0, trial.gain >= 0)
+            return within & better & (trial.kl <= self.region.radius)
+
+        return test
+
+
+def mixture(rise: Array, fall: Array, allowed: Array) -> Array:
+    """The smallest μ in [0, 1] with (1 − μ) rise + μ fall ≤ allowed, where fall ≤ rise; else 1."""
+    gap = rise - fall
+    return jnp.where(gap > 0, jnp.clip((rise - allowed) / jnp.where(gap > 0, gap, 1), 0, 1), 0)
