@@ -154,6 +154,13 @@ DEMO_EPISODES = 800
 """At most: they prove safety where the mean cost is about 20 or less (docs/verdict.md)."""
 
 
+def demo_run(seed: int = 0) -> Run:
+    """What the demo trains; `benchmarks/demo_seeds.py` asks other seeds."""
+    from holdfast.run import make_run
+
+    return make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=1_000_000, seed=seed)
+
+
 def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
     """Train C-TRPO on a native task, evaluate it and draw a picture.
 
@@ -165,7 +172,6 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
 
     from holdfast.agent import Agent
     from holdfast.bars import EvaluationBar, training_bar
-    from holdfast.run import make_run
     from holdfast.runs.folder import create
     from holdfast.runs.plot import plot_run
     from holdfast.runs.training import train_in_folder
@@ -173,7 +179,7 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
 
     console = Console()
     use_compilation_cache()
-    run = make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=1_000_000)
+    run = demo_run()
     console.print(
         "[bold]C-TRPO[/] learns to run ([bold]HalfCheetah[/]) but may exceed a speed of 3.21 in at "
         f"most {run.cost_limit:g} of the 1000 steps of an episode.\nWatch the return "
