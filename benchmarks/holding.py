@@ -30,6 +30,7 @@ from jax import Array
 
 from holdfast.core.critic import values
 from holdfast.core.estimate import gae
+from holdfast.core.holding import excursions
 from holdfast.core.linearise import linearise
 from holdfast.core.policies import Policy
 from holdfast.core.solve import Product, conjugate_gradients
@@ -207,17 +208,6 @@ def line(name: str, pool: int, verdict: Judgement) -> dict[str, object]:
 # --- whole runs: what progress.csv says -----------------------------------------------------------
 
 
-def excursions(costs: Sequence[float], limit: float) -> tuple[int, float, float]:
-    """(number, mean length in epochs, mean area) of the stretches above the limit."""
-    above = np.asarray(costs) > limit
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], above.astype(int), [0]])))
-    spans = edges.reshape(-1, 2)
-    if not len(spans):
-        return 0, 0.0, 0.0
-    areas = [float(np.sum(np.asarray(costs)[a:b] - limit)) for a, b in spans]
-    return len(spans), float(np.mean(spans[:, 1] - spans[:, 0])), float(np.mean(areas))
-
-
 def calibration(predicted: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
     """(slope, mean gap) of the next epoch's change of cost against what the step predicted."""
     promise = np.asarray(predicted, float)[:-1]
@@ -234,7 +224,7 @@ def run_row(path: Path) -> dict[str, object]:
     limit = next(iter(folder.spaces.limits.values()))
     raw = column("ep_cost_raw")
     late = [max(c - limit, 0.0) for c, n in zip(raw, column("env_steps"), strict=True) if n > 3e5]
-    number, length, area = excursions(raw, limit)
+    out = excursions(raw, limit)
     found: dict[str, object] = {
         "run": path.name,
         "return": round(column("ep_return")[-1], 1),
@@ -242,9 +232,9 @@ def run_row(path: Path) -> dict[str, object]:
         "smoothed": round(float(rows[-1]["cost_regret"]), 1),
         "after 0.3M": round(sum(late), 1),
         "recovery": round(float(np.mean(column("recovering"))), 2),
-        "excursions": number,
-        "length": round(length, 1),
-        "area": round(area, 1),
+        "excursions": out.number,
+        "length": round(out.length, 1),
+        "area": round(out.area, 1),
     }
     if "spent" in rows[0]:
         slope, gap = calibration(column("spent"), raw)

@@ -61,6 +61,7 @@ def test_every_section_is_drawn(page: Path):
     assert found["groups"] == ["PROBABLY SAFE", "PROBABLY UNSAFE"]
     assert found["rows"] == 3 and found["limit"] == 2
     assert (found["best"], found["box"], found["over"]) == (2, 2, 4)
+    assert (found["held"], found["heldOver"]) == (6, 4)  # CPO's and PPO's worst seeds, on both
     assert "seed 3: unfinished, 20,000 of 40,000 steps" in found["gaps"]
     assert "algorithm.beta" in found["settings"]
 

@@ -23,6 +23,7 @@ const VISITS = {
     found.groups = all("#bars .card:first-child .group").map(n => n.textContent);
     found.rows = all("#final tbody tr").length;
     found.best = all("#final .best").length; found.box = all("#final .box").length; found.over = all("#final .over").length;
+    found.held = all("#held tbody tr").length; found.heldOver = all("#held .over").length;
     found.limit = all("#multiples .limit").length;
     found.gaps = q("#incomplete").textContent;
     found.settings = q("#differ").textContent;

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from holdfast.report.finals import regret_column
 from holdfast.report.summary import Summary
 from holdfast.runs.log import Setting
 
-SCRIPTS = ("stats.js", "charts.js", "page.js")
+SCRIPTS = ("stats.js", "charts.js", "holding.js", "page.js")
 
 
 def write_page(out: Path, data: dict[str, Any]) -> Path:
@@ -83,6 +84,10 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
             for label, estimates in summary.aggregate.items()
         },
         "curves": {key(pair): _curves(found) for pair, found in curves(summary.runs).items()},
+        "held": {
+            key(pair): {name: _number(v) for name, v in asdict(values).items()}
+            for pair, values in summary.held.items()
+        },
         "timing": {
             key(pair): [_number(v) for v in (t.rollout, t.update, t.speed, t.hours)]
             for pair, t in summary.timing.items()

@@ -9,6 +9,7 @@ import numpy as np
 from holdfast.core import stats
 from holdfast.core.stats import Array, Estimate, Profile
 from holdfast.report.finals import Final, Pair, Units, finals, horizons, marks, units
+from holdfast.report.holding import Held, held
 from holdfast.runs.log import RunLog
 
 METRICS = ("excess", "reward", "regret")
@@ -44,6 +45,8 @@ class Summary:
     bold: frozenset[Pair]
     boxed: frozenset[Pair]
     profiles: Mapping[str, Mapping[str, Profile]]
+    held: Mapping[Pair, Held]
+    """How each pair held its limit on the way, and its worst seed."""
     timing: Mapping[Pair, Timing]
     incomplete: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -86,6 +89,7 @@ def summarise(
         bold=frozenset(bold),
         boxed=frozenset(boxed),
         profiles={m: _profiles(scores, m) for m in ("reward", "regret")},
+        held=held(runs, horizon, final),
         timing=_timings(runs),
         incomplete=_incomplete(runs, horizon, final),
         skipped=tuple(skipped),

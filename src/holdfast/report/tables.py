@@ -3,11 +3,13 @@
 
 import csv
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
 from pathlib import Path
 
 from holdfast.core import stats
 from holdfast.core.stats import Estimate
 from holdfast.report.finals import Pair, regret_column
+from holdfast.report.holding import Held
 from holdfast.report.html import differing, short
 from holdfast.report.summary import METRICS, TABLE, Summary, normalised
 
@@ -30,6 +32,7 @@ def write_tables(out: Path, summary: Summary) -> list[Path]:
         "aggregate.csv": (("algorithm", "group", "metric", *ESTIMATE), _aggregate(summary)),
         "improvement.csv": (("algorithm", "over", "metric", *ESTIMATE), _improvement(summary)),
         "runs.csv": ((*PAIR, "seed", "steps", "return", "cost", "regret"), _runs(summary)),
+        "holding.csv": ((*PAIR, *(field.name for field in fields(Held))), _holding(summary)),
         "timing.csv": ((*PAIR, *speeds), _timing(summary)),
         "settings.csv": (("setting", *summary.labels), _settings(summary)),
         "incomplete.csv": (("what",), gaps),
@@ -83,6 +86,11 @@ def _runs(summary: Summary) -> Rows:
         columns = (final.seeds, final.reward, final.cost, final.regret)
         for seed, *values in zip(*columns, strict=True):
             yield [label, task, seed, summary.horizon[task], *(f"{v:.7g}" for v in values)]
+
+
+def _holding(summary: Summary) -> Rows:
+    for (label, task), found in sorted(summary.held.items()):
+        yield [label, task, *(f"{v:.6g}" for v in astuple(found))]
 
 
 def _timing(summary: Summary) -> Rows:

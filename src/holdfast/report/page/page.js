@@ -251,7 +251,7 @@ function update() {
   at("order").value = state.order; at("band").checked = state.band; at("smooth").checked = state.smooth; at("log").checked = state.log;
   if (state.theme) document.documentElement.dataset.theme = state.theme;
   hideTip(); spotlight(null);
-  for (const section of [overview, learning, finalTable, profiles, versus, clock, settings, gaps]) section();
+  for (const section of [overview, learning, finalTable, holding, profiles, versus, clock, settings, gaps]) section();
   save();
 }
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each method held its limit while it learned, and what its worst seed did.
+
+Costs are the raw ones of each epoch where every run has logged them, otherwise the smoothed ones,
+as for the regret. All of it up to the task's horizon; numbers are means over seeds unless named.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
+from holdfast.core.stats import Array
+from holdfast.report.finals import Final, Pair, cost_curve, regret_column
+from holdfast.runs.log import RunLog
+
+
+@dataclass(frozen=True)
+class Held:
+    """One pair; nan where a run cannot say."""
+
+    excursions: float
+    length: float
+    """Epochs of one excursion."""
+    area: float
+    """Cost above the limit, summed over one excursion."""
+    growth: float
+    """Median over seeds of p in regret ∝ steps^p; below 1 the regret is sublinear."""
+    rate: float
+    """Share of epochs above the limit."""
+    distance: float
+    """Mean of cost / limit − 1."""
+    distance_violating: float
+    """The same over epochs above the limit."""
+    first_safe: float
+    """Steps to the first epoch within the limit: the seed that took longest."""
+    safe_for_good: float
+    """Steps after which no epoch is above it: the seed that took longest; nan if one never did."""
+    realised: float
+    """Median over seeds of realised per predicted change of the cost."""
+    worst_return: float
+    worst_cost: float
+    worst_regret: float
+
+
+def held(
+    runs: Sequence[RunLog], horizon: Mapping[str, int], finals: Mapping[Pair, Final]
+) -> dict[Pair, Held]:
+    """For every pair with final values."""
+    raw = regret_column(runs) == "cost_regret_raw"
+    members: dict[Pair, list[RunLog]] = {}
+    for run in runs:
+        pair = run.label, run.task
+        if pair in finals and run.seed in finals[pair].seeds:
+            members.setdefault(pair, []).append(until(run, horizon[run.task]))
+    return {pair: _held(each, finals[pair], raw) for pair, each in members.items()}
+
+
+def until(run: RunLog, steps: int) -> RunLog:
+    """The run as it was after so many steps."""
+    end = int(np.searchsorted(run.columns["env_steps"], steps, "right"))
+    return replace(run, columns={name: column[:end] for name, column in run.columns.items()})
+
+
+def costs(run: RunLog, raw: bool) -> tuple[Array, float]:
+    """(cost per epoch, its limit), of each epoch's own episodes if `raw`."""
+    if raw:
+        fresh = {
+            n.replace("_raw", ""): c for n, c in run.columns.items() if n.startswith("ep_cost_raw")
+        }
+        run = replace(run, columns=dict(run.columns) | fresh)
+    return cost_curve(run)
+
+
+def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
+    rows: list[list[float]] = []
+    for run in runs:
+        cost, limit = costs(run, raw)
+        steps, columns = run.columns["env_steps"], run.columns
+        regret = columns["cost_regret_raw" if raw else "cost_regret"]
+        out, how = excursions(cost, limit), violations(cost, limit)
+        slope = float("nan")
+        if "spent" in columns and "realised" in columns:
+            slope = calibration(columns["spent"][:-1], columns["realised"][1:])
+        rows.append(
+            [
+                *(out.number, out.length, out.area, growth(steps, regret)),
+                *(how.rate, how.distance, how.distance_violating),
+                *(*safe_from(steps, cost, limit), slope),
+            ]
+        )
+    table = np.array(rows).T
+    number, length, area, power, rate, away, beyond, first, good, slopes = table
+    return Held(
+        excursions=float(number.mean()),
+        length=_weighted(length, number),
+        area=_weighted(area, number),
+        growth=_median(power),
+        rate=float(rate.mean()),
+        distance=float(away.mean()),
+        distance_violating=float(beyond.mean()),
+        first_safe=float(first.max()),
+        safe_for_good=float(good.max()),
+        realised=_median(slopes),
+        worst_return=float(final.reward.min()),
+        worst_cost=float(final.cost.max()),
+        worst_regret=float(final.regret.max()),
+    )
+
+
+def _weighted(values: Array, number: Array) -> float:
+    """Mean over all excursions of all seeds."""
+    return float(values @ number / number.sum()) if number.sum() > 0 else 0.0
+
+
+def _median(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else float("nan")

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the limit was held on the way, and the worst seed beside the means: one row per algorithm and task.
+const share = v => `${(100 * v).toFixed(v && v < 0.1 ? 1 : 0)} %`, times = v => format(v) + " ×";
+const HELD = [
+  ["excursions", "Excursions", one => format(one), "stretches of epochs above the limit, mean over seeds"],
+  ["length", "… epochs", one => format(one), "mean length of one"],
+  ["area", "… area", one => format(one), "mean cost above the limit, summed over one"],
+  ["growth", "Growth of regret", one => format(one), "p in regret ∝ steps^p, median over seeds; below 1 the regret is sublinear"],
+  ["rate", "Epochs above", share, "share of epochs above the limit"],
+  ["distance", "Distance", share, "mean of cost / limit − 1; negative is a margin"],
+  ["distance_violating", "… when above", share, "the same over epochs above the limit"],
+  ["first_safe", "First safe at", one => plain(one), "steps to the first epoch within the limit, the slowest seed"],
+  ["safe_for_good", "Safe for good at", one => plain(one), "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
+  ["realised", "Realised / predicted", times, "slope of the realised on the predicted change of the cost, median over seeds"],
+  ["worst_return", "Worst return", one => format(one), "the worst seed at the end"],
+  ["worst_cost", "Worst cost", one => format(one), "the worst seed at the end"],
+  ["worst_regret", "Worst regret", one => format(one), "the worst seed at the end"],
+];
+
+function holding() {
+  const rows = chosenLabels().flatMap(l => chosenTasks().filter(t => data.held[`${l},${t}`]).map(t => ({l, t, held: data.held[`${l},${t}`]})));
+  const columns = HELD.map(([key, title, text, help]) => ({title, help, value: row => row.held[key], cell: row => {
+    const value = row.held[key], over = key === "worst_cost" && tasks[row.t].limits.length === 1 && value > tasks[row.t].limits[0];
+    return make("span", {title: help, className: over ? "over" : "", textContent: value === null ? "–" : text(value)});
+  }}));
+  const who = {title: "Algorithm", value: row => names[row.l], cell: row => named.cell(row.l)};
+  const where = {title: "Task", value: row => tasks[row.t].short, text: true};
+  sortable(at("held"), "held", [who, where, ...columns], rows);
+  at("holding-note").textContent = "Costs are those of " + (data.smoothed ? "the smoothed logs, since not every run has the raw ones" : "each epoch's own episodes") +
+    ". A mean hides the seed that failed, so the worst one stands at the end of each row; costs above the limit are coloured. Point at a number for what it is.";
+}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How limits were held, in the report: known series, the worst seed, runs that log less."""
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_runs import TASKS, write_runs
+
+from holdfast.report import report
+from holdfast.report.html import payload
+from holdfast.report.summary import summarise
+from holdfast.runs.find import load
+from holdfast.runs.log import RunLog, complete
+
+STEPS = np.arange(1, 9) * 1000.0
+
+
+def run(seed: int, costs: list[float], label: str = "a", **columns: object) -> RunLog:
+    arrays = {name: np.asarray(column, float) for name, column in columns.items()}
+    made = RunLog(
+        algorithm=label,
+        task="T",
+        seed=seed,
+        limits={"cost": 20.0},
+        columns={"env_steps": STEPS, "ep_return": np.arange(8.0) + seed}
+        | {"ep_cost": np.array(costs)}
+        | arrays,
+        config={},
+        done=True,
+        budget=8000,
+        source="holdfast",
+        path="",
+        label=label,
+    )
+    return complete(made)
+
+
+FIRST = run(0, [30, 30, 10, 10, 25, 10, 10, 10])
+SECOND = run(1, [10, 10, 10, 10, 10, 10, 10, 40])
+
+
+def test_the_numbers_are_those_of_the_series():
+    found = summarise([FIRST, SECOND], resamples=100).held["a", "T"]
+    assert found.excursions == 1.5  # two and one
+    assert found.length == pytest.approx(4 / 3) and found.area == pytest.approx(45 / 3)
+    assert found.rate == pytest.approx(4 / 16)
+    assert found.distance == pytest.approx((np.mean([135, 110]) / 8 - 20) / 20)
+    assert found.distance_violating == pytest.approx((np.mean([30, 30, 25]) / 20 + 2) / 2 - 1)
+    assert found.first_safe == 3000 and math.isnan(found.safe_for_good)
+    assert (found.worst_return, found.worst_cost, found.worst_regret) == (7.0, 40.0, 25.0)
+    assert math.isnan(found.realised)  # neither has logged a prediction
+
+
+def test_one_seed_that_ends_safe_has_a_time_to_safety():
+    found = summarise([FIRST], resamples=100).held["a", "T"]
+    assert found.safe_for_good == 6000 and found.growth == pytest.approx(math.log2(25 / 20))
+
+
+def test_predictions_are_compared_with_what_came_of_them():
+    spent = np.array([1.0, -2.0, 1.0, 2.0, -1.0, 1.0, 0.5, 9.0])
+    realised = np.concatenate([[np.nan], 0.25 * spent[:-1]])
+    found = summarise([run(0, [10.0] * 8, spent=spent, realised=realised)], resamples=100)
+    assert found.held["a", "T"].realised == pytest.approx(0.25)
+
+
+def test_raw_costs_are_used_only_if_all_runs_have_them():
+    raw = {"ep_cost_raw": [30.0] * 8, "cost_regret_raw": 10.0 * np.arange(1, 9)}
+    own = run(0, [10.0] * 8, **raw)
+    assert summarise([own], resamples=100).held["a", "T"].rate == 1.0
+    beside = summarise([own, run(0, [10.0] * 8, "published")], resamples=100)
+    assert beside.held["a", "T"].rate == 0.0 and beside.held["published", "T"].rate == 0.0
+
+
+def test_only_what_lies_before_the_horizon_counts():
+    found = summarise([SECOND], steps=7000, resamples=100).held["a", "T"]
+    assert found.rate == 0.0 and found.worst_cost == 10.0
+
+
+def test_it_is_on_the_page_and_in_a_table(tmp_path: Path):
+    root = write_runs(tmp_path / "runs", seeds=2)
+    page = report([root], tmp_path / "out", figures=False).read_text()
+    assert "Holding the limit while learning" in page and "function holding()" in page
+    with open(tmp_path / "out" / "tables" / "holding.csv", newline="") as file:
+        rows = {(row["algorithm"], row["task"]): row for row in csv.DictReader(file)}
+    worst, safe = rows["ppo", TASKS[0]], rows["c-trpo", TASKS[0]]
+    assert float(worst["rate"]) > float(safe["rate"])
+    assert float(worst["worst_cost"]) > 75 and float(safe["worst_cost"]) < 25
+    runs, _ = load([root])
+    held = payload(summarise(runs, resamples=100), "report")["held"]
+    assert len(held) == len(rows) and held["0,0"]["realised"] is None
