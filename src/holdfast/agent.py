@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from holdfast.algorithms import Algorithm
-from holdfast.bars import training_bar
+from holdfast.bars import FilmBar, training_bar
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
 from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate
 from holdfast.export import Agreement, Portable, export
+from holdfast.film import Film, choose
+from holdfast.film.views import open_view
 from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.folder import (
@@ -184,6 +187,50 @@ class Agent:
         finally:
             if batch is not env:
                 batch.close()
+
+    def watch(
+        self,
+        path: str | Path | None = None,
+        env: Any = None,
+        *,
+        episodes: int = 1,
+        seeds: Sequence[int] = (),
+        worst_of: int = 0,
+        seed: int = 1_000_000,
+        deterministic: bool = False,
+        cost: Any = None,
+        frames: int = 250,
+        fps: int = 25,
+        progress: bool = True,
+    ) -> Path | None:
+        """Film episodes: .gif or .mp4, a plot (.png, .svg, .pdf), or a window without a `path`.
+
+        The episodes are the first of an evaluation with `seed`, or of each of `seeds` the first, or
+        the costliest of `worst_of`. Returns the file; where the environment cannot be drawn that is
+        a plot. `frames` is the most of an episode.
+        """
+        state, spaces = self._trained()
+        source = env or self.run.env
+        film = Film(
+            actor_of(self.run, state),
+            spaces.limits,
+            f"{self.run.name} on {self.run.env}",
+            deterministic,
+            self.run.cost_discount,
+            frames,
+            fps,
+        )
+        view = open_view(self.run, source, cost, "human" if path is None else "rgb_array")
+        try:
+            ranked = lambda: film.by_cost(view, worst_of, seed)
+            chosen = choose(episodes, seeds, worst_of, ranked, seed)
+            with FilmBar(quiet=not progress) as bar:
+                if path is not None:
+                    return film.write(view, chosen, Path(path), bar.update)
+                film.show(view, chosen, bar.say)
+                return None
+        finally:
+            view.close()
 
     def actor(self) -> Actor:
         """The policy in NumPy."""

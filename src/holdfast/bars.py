@@ -180,6 +180,38 @@ class EvaluationBar:
         self.progress.stop()
 
 
+class FilmBar:
+    """Frames drawn so far, or a line on what a window shows."""
+
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed} of {task.total} frames"),
+            console=console or Console(file=sys.stderr),
+            transient=True,
+            disable=quiet,
+        )
+        self.line = self.progress.console.status("")
+        self.task = self.progress.add_task("playing", total=None)
+
+    def update(self, done: int, total: int) -> None:
+        self.progress.update(self.task, completed=done, total=total, description="drawing")
+
+    def say(self, text: str) -> None:
+        self.progress.stop()
+        self.line.update(text)
+        self.line.start()
+
+    def __enter__(self) -> FilmBar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+        self.line.stop()
+
+
 def closing(said: Verdict) -> str:
     """cost 8.1 .. 27.3, limit 25, about 90 more"""
     each = zip(said.proved.lower, said.proved.upper, said.limits, strict=True)

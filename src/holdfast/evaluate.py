@@ -23,7 +23,7 @@ from rich.table import Table
 from holdfast.core.stats import iqm
 from holdfast.core.verdict import Verdict, verdict
 from holdfast.envs.acting import Actor, action_map
-from holdfast.envs.base import VecEnv, episode_cost_bounds
+from holdfast.envs.base import Bools, Step, VecEnv, episode_cost_bounds
 
 CostBound = float | Mapping[str, float]
 OnEpisodes = Callable[[int, Verdict | None], None]
@@ -217,19 +217,40 @@ def _rounds(
     Every episode of a round counts. Taking the first that finish would favour short ones, which are
     often the unsafe or the failed ones.
     """
-    first, n, to_env = 0, env.num_envs, action_map(env.action_space, actor.clip)
+    first, n = 0, env.num_envs
     while True:
-        rows, running = np.zeros((n, 2 + len(env.cost_names))), np.ones(n, np.bool_)
-        generators = [np.random.default_rng([seed, first + i]) for i in range(n)]
-        obs, time, noise = env.reset(seed + first), 0, None
-        while running.any():
-            if not deterministic and time % BLOCK == 0:
-                noise = np.stack([actor.draw(rng, (BLOCK,)) for rng in generators], 1)
-            action = actor.act(actor.view(obs), None if noise is None else noise[time % BLOCK])
-            step = env.step(to_env(action))
-            cost = np.float64(discount) ** time * step.cost
-            rows += running[:, None] * np.column_stack([step.reward, np.ones(n), cost])
-            running &= ~(step.terminated | step.truncated)
-            obs, time = step.obs, time + 1
+        rows = np.zeros((n, 2 + len(env.cost_names)))
+        for played in play(actor, env, seed, first, deterministic):
+            cost = np.float64(discount) ** played.time * played.step.cost
+            each = np.column_stack([played.step.reward, np.ones(n), cost])
+            rows += played.running[:, None] * each
         yield rows
         first += n
+
+
+@dataclass(frozen=True)
+class Played:
+    """One step of a round."""
+
+    time: int
+    """From 0."""
+    action: NDArray[Any]
+    """[N, ...] as the environments took it."""
+    step: Step
+    running: Bools
+    """[N] whether the step belongs to the round's episode, and not to one after it."""
+
+
+def play(actor: Actor, env: VecEnv, seed: int, first: int, deterministic: bool) -> Iterator[Played]:
+    """Episode `first + i` in environment i, until all have ended."""
+    n, to_env = env.num_envs, action_map(env.action_space, actor.clip)
+    generators = [np.random.default_rng([seed, first + i]) for i in range(n)]
+    obs, time, noise, running = env.reset(seed + first), 0, None, np.ones(n, np.bool_)
+    while running.any():
+        if not deterministic and time % BLOCK == 0:
+            noise = np.stack([actor.draw(rng, (BLOCK,)) for rng in generators], 1)
+        action = to_env(actor.act(actor.view(obs), None if noise is None else noise[time % BLOCK]))
+        step = env.step(action)
+        yield Played(time, action, step, running.copy())
+        running &= ~(step.terminated | step.truncated)
+        obs, time = step.obs, time + 1

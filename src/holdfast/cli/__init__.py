@@ -93,6 +93,7 @@ COMMANDS: dict[str, Command] = {
     "evaluate": Command(
         with_tyro(looking.evaluate_command, "evaluate"), "judge a trained policy's safety"
     ),
+    "watch": Command(later(SHIPPING, "watch_command", "watch"), "film a trained policy"),
     "export": Command(
         later(SHIPPING, "export_command", "export"), "the policy as ONNX, or for NumPy alone"
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for a policy that leaves: export. Each is parsed by its signature."""
+"""Commands for a policy that leaves: watch, export. Each is parsed by its signature."""
 
 from __future__ import annotations
 
@@ -26,3 +26,46 @@ def export_command(run: tyro.conf.Positional[Path], out: Out = Path("policy.onnx
     for file in agreement.files:
         console.print(f"Wrote:   {file}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"Checked: {agreement}", highlight=False, soft_wrap=True)
+
+
+def watch_command(
+    run: tyro.conf.Positional[Path],
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
+    episodes: int = 1,
+    seeds: tuple[int, ...] = (),
+    worst_of: int = 0,
+    seed: int = 1_000_000,
+    deterministic: bool = False,
+    frames: int = 250,
+    fps: int = 25,
+) -> None:
+    """Film a trained policy, with return, costs against limits and every cost event.
+
+    Args:
+        run: The run folder.
+        out: FILE.gif or FILE.mp4; FILE.png, .svg or .pdf for a plot. Without it a window opens.
+        episodes: How many episodes.
+        seeds: Show the episodes of these seeds.
+        worst_of: Play so many episodes and show the costliest of them.
+        seed: Seed of the episodes, as for evaluate: it judges the same ones.
+        deterministic: Take the most likely action instead of sampling.
+        frames: The most frames of an episode; between two of them several steps may pass.
+        fps: Frames per second.
+    """
+    from holdfast.agent import Agent
+
+    made = Agent.load(run).watch(
+        out,
+        episodes=episodes,
+        seeds=seeds,
+        worst_of=worst_of,
+        seed=seed,
+        deterministic=deterministic,
+        frames=frames,
+        fps=fps,
+    )
+    console = Console()
+    if made is not None:
+        if made != out:
+            console.print("This environment cannot be drawn, so here is a plot.", highlight=False)
+        console.print(f"Wrote: {made}", highlight=False, soft_wrap=True, markup=False)

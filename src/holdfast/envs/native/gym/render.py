@@ -12,6 +12,7 @@ import importlib
 import os
 import sys
 import warnings
+from copy import copy
 from math import pi
 from typing import Any
 
@@ -29,6 +30,14 @@ MAX_GEOMS = 2000
 RING_RADIUS, RING_HEIGHT, RING_GAP, DOT = 0.18, 0.35, 0.07, 0.018
 
 
+def _widen_floor(model: Model, factor: float = 100.0) -> None:
+    """Draw the floor far larger, with the same pattern: a runner leaves the one it started on."""
+    planes = np.flatnonzero(model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE))
+    model.geom_size[planes, :2] *= factor
+    materials = np.unique(model.geom_matid[planes])
+    model.mat_texrepeat[materials[materials >= 0]] *= factor
+
+
 class Stage:
     """A visible copy of one simulator."""
 
@@ -37,7 +46,8 @@ class Stage:
         if isinstance(simulation, NavigationSimulation):
             self.model: Model = world.build(simulation.robot_name, simulation.level, visual=True)
         elif isinstance(simulation, VelocitySimulation):
-            self.model = simulation.model
+            self.model = copy(simulation.model)
+            _widen_floor(self.model)
         else:
             raise TypeError(f"cannot draw a {type(simulation).__name__}.")
         self.data = mujoco.MjData(self.model)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy to be seen: videos of chosen episodes, a window, or a plot if nothing can be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from holdfast.envs.acting import Actor
+from holdfast.envs.base import VecEnv
+from holdfast.film.episode import Address, Episode, Instant, by_cost, choose, episode_of, instants
+from holdfast.film.panel import WIDTH, Moment, Panel
+from holdfast.film.plot import plot_episodes
+from holdfast.film.views import View
+from holdfast.film.writers import KINDS, write_video
+
+__all__ = ["Address", "Episode", "Film", "choose"]
+
+PLOTS = (".png", ".svg", ".pdf")
+OnFrame = Callable[[int, int], None]
+"""(frames so far, of how many)"""
+
+
+@dataclass(frozen=True)
+class Film:
+    """How episodes of a policy are shown."""
+
+    actor: Actor
+    limits: Mapping[str, float]
+    title: str
+    deterministic: bool = False
+    discount: float = 1.0
+    """Of the costs."""
+    frames: int = 250
+    """The most of an episode; between two of them several steps may pass."""
+    fps: int = 25
+
+    def play(self, env: VecEnv, address: Address) -> Iterator[Instant]:
+        return instants(self.actor, env, address, self.deterministic, self.discount)
+
+    def episode(self, view: View, address: Address) -> Episode:
+        """Played without looking."""
+        return episode_of(address, list(self.play(view.env, address)))
+
+    def by_cost(self, view: View, count: int, seed: int) -> list[Address]:
+        """The costliest of `count` episodes first."""
+        parts = self.actor, view.env, self.limits, count, seed
+        return by_cost(*parts, self.deterministic, self.discount)
+
+    def write(
+        self, view: View, addresses: Sequence[Address], target: Path, on_frame: OnFrame
+    ) -> Path:
+        """A video; a plot for a plot's suffix or where there is no picture. Returns its path."""
+        if target.suffix not in (*KINDS, *PLOTS):
+            raise ValueError(
+                f"'{target}' must end in .gif or .mp4 for a video, .png, .svg or .pdf for a plot."
+            )
+        episodes = [self.episode(view, address) for address in addresses]
+        if target.suffix in PLOTS or view.picture is None:
+            target = target if target.suffix in PLOTS else target.with_suffix(".png")
+            plot_episodes(episodes, self.limits, self.title, target)
+        else:
+            write_video(target, self.images(view, episodes, on_frame), self.fps)
+        return target
+
+    def images(
+        self, view: View, episodes: Sequence[Episode], on_frame: OnFrame
+    ) -> Iterator[Image.Image]:
+        """Each episode is played again, now looking."""
+        strides = [-(-episode.length // self.frames) for episode in episodes]
+        total = sum(
+            -(-episode.length // stride) for episode, stride in zip(episodes, strides, strict=True)
+        )
+        done = 0
+        for number, (episode, stride) in enumerate(zip(episodes, strides, strict=True), 1):
+            many = f"episode {number} of {len(episodes)}, " if len(episodes) > 1 else ""
+            panel = Panel(
+                self.title,
+                f"{many}{episode.address}",
+                self.limits,
+                episode.length,
+                episode.costs.sum(0),
+            )
+            for frame in self._episode(view, episode.address, panel, stride):
+                done = min(done + 1, total)
+                on_frame(done, total)
+                yield frame
+
+    def _episode(
+        self, view: View, address: Address, panel: Panel, stride: int
+    ) -> Iterator[Image.Image]:
+        """Frames every `stride` steps, and the end for a second."""
+        assert view.picture is not None
+        played: list[Instant] = []
+        picture = np.zeros((480, WIDTH, 3), np.uint8)
+        for instant in self.play(view.env, address):
+            played.append(instant)
+            if instant.last:
+                break
+            if len(played) % stride == 0 or len(played) == 1:
+                picture = view.picture()
+                yield panel.frame(picture, moment(episode_of(address, played), stride))
+        end = panel.frame(picture, moment(episode_of(address, played), stride))
+        yield from [end] * self.fps
+
+    def show(self, view: View, addresses: Sequence[Address], say: Callable[[str], None]) -> None:
+        """In a window, with a line of text at every step."""
+        if view.show is None:
+            raise RuntimeError(
+                "this environment has no window to be watched in: write a video or plot instead "
+                "(-o episode.gif)."
+            )
+        for address in addresses:
+            played: list[Instant] = []
+            for instant in self.play(view.env, address):
+                played.append(instant)
+                now = episode_of(address, played)
+                spent = zip(self.limits.items(), now.costs.sum(0), strict=True)
+                costs = ", ".join(f"{name} {cost:.4g} of {b:g}" for (name, b), cost in spent)
+                say(f"{address}, step {now.length}: return {now.rewards.sum():.1f}, {costs}")
+                if not instant.last:
+                    view.show()
+
+
+def moment(so_far: Episode, stride: int) -> Moment:
+    """Where an episode stands, `stride` steps after the frame before."""
+    new = float(so_far.costs[-stride:].sum())
+    return Moment(so_far.length, float(so_far.rewards.sum()), so_far.costs, new)

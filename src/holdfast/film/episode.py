@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The episodes to show, and what happens in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.acting import Actor
+from holdfast.envs.base import VecEnv
+from holdfast.evaluate import evaluate, play
+
+
+@dataclass(frozen=True)
+class Address:
+    """Episode `index` of an evaluation with `seed`."""
+
+    seed: int
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"seed {self.seed + self.index}"
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode, step by step."""
+
+    address: Address
+    rewards: NDArray[np.float64]
+    """[T]"""
+    costs: NDArray[np.float64]
+    """[T, K] as they count against the limits: discounted if the limits are on discounted sums."""
+    actions: NDArray[np.float64]
+    """[T, A]"""
+
+    @property
+    def length(self) -> int:
+        return len(self.rewards)
+
+
+@dataclass(frozen=True)
+class Instant:
+    """One step of an episode."""
+
+    reward: float
+    cost: NDArray[np.float64]
+    """[K]"""
+    action: NDArray[np.float64]
+    """[A]"""
+    last: bool
+    """The environment has already begun the next episode: nothing is to be seen of this one."""
+
+
+def instants(
+    actor: Actor, env: VecEnv, address: Address, deterministic: bool, discount: float
+) -> Iterator[Instant]:
+    """Play one episode in a batch of one."""
+    for played in play(actor, env, address.seed, address.index, deterministic):
+        step = played.step
+        yield Instant(
+            float(step.reward[0]),
+            discount**played.time * np.asarray(step.cost[0], np.float64),
+            np.atleast_1d(np.asarray(played.action[0], np.float64)),
+            bool(step.terminated[0] or step.truncated[0]),
+        )
+
+
+def episode_of(address: Address, played: Sequence[Instant]) -> Episode:
+    """The episode that these steps make."""
+    return Episode(
+        address,
+        np.array([instant.reward for instant in played]),
+        np.array([instant.cost for instant in played]),
+        np.array([instant.action for instant in played]),
+    )
+
+
+def choose(
+    episodes: int,
+    seeds: Sequence[int],
+    worst_of: int,
+    ranked: Callable[[], list[Address]],
+    seed: int,
+) -> list[Address]:
+    """The episodes asked for: the first ones, those of chosen seeds, or the worst of many."""
+    if seeds and worst_of:
+        raise ValueError("seeds and worst_of exclude each other: chosen episodes have no rank.")
+    if episodes < 1 or 0 < worst_of < episodes:
+        raise ValueError(
+            f"episodes={episodes} must be at least 1, and at most worst_of={worst_of} if given."
+        )
+    if seeds:
+        return [Address(chosen) for chosen in seeds]
+    return ranked()[:episodes] if worst_of else [Address(seed, i) for i in range(episodes)]
+
+
+def by_cost(
+    actor: Actor,
+    env: VecEnv,
+    limits: Mapping[str, float],
+    count: int,
+    seed: int,
+    deterministic: bool = False,
+    discount: float = 1.0,
+) -> list[Address]:
+    """`count` episodes, the costliest first (against its limits; then the one of least return)."""
+    result = evaluate(
+        actor,
+        env,
+        dict(limits),
+        episodes=count,
+        seed=seed,
+        deterministic=deterministic,
+        discount=discount,
+    )
+    wanted = np.array(list(limits.values()))
+    share = (result.costs / np.where(wanted > 0, wanted, 1.0)).max(1)
+    return [Address(seed, int(i)) for i in np.lexsort((result.returns, -share))]

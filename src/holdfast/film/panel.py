@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a frame says below the picture: return, each cost against its limit, where costs arose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+WIDTH = 640
+"""Of a frame."""
+GROUND, TEXT, DIM, TRACK = "#14161b", "#f1f3f5", "#9aa3ae", "#343a44"
+GOOD, BAD, LIMIT = "#3fb27f", "#f0524b", "#ffffff"
+MARGIN, LINE, HEAD, FOOT = 14, 34, 62, 40
+LABEL = 236
+"""Where bars begin."""
+
+
+@cache
+def font(size: int, bold: bool = False) -> Any:
+    """The font that comes with Matplotlib: the same everywhere."""
+    import matplotlib
+
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
+    return ImageFont.truetype(str(Path(matplotlib.get_data_path(), "fonts", "ttf", name)), size)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where an episode stands when a frame is drawn."""
+
+    step: int
+    earned: float
+    """The return so far."""
+    costs: NDArray[np.float64]
+    """[steps so far, K]"""
+    new: float
+    """Cost since the frame before, all constraints together."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Draws frames of one episode."""
+
+    title: str
+    caption: str
+    limits: Mapping[str, float]
+    length: int
+    """Steps of the whole episode."""
+    totals: NDArray[np.float64]
+    """[K] its costs."""
+
+    def frame(self, picture: NDArray[np.uint8], now: Moment) -> Image.Image:
+        """The picture with the panel below, of even height and width (as videos want it)."""
+        scene = Image.fromarray(picture)
+        height = round(scene.height * WIDTH / scene.width)
+        kind = Image.Resampling.NEAREST if scene.width < WIDTH / 2 else Image.Resampling.LANCZOS
+        scene = scene if scene.width == WIDTH else scene.resize((WIDTH, height), kind)
+        whole = height + HEAD + LINE * len(self.limits) + FOOT
+        image = Image.new("RGB", (WIDTH, whole + whole % 2), GROUND)
+        image.paste(scene, (0, 0))
+        draw = ImageDraw.Draw(image)
+        if now.new > 0:
+            self._alarm(draw, height, now.new)
+        self._head(draw, height, now)
+        spent = now.costs.sum(0)
+        for i, (name, limit) in enumerate(self.limits.items()):
+            self._bar(draw, height + HEAD + LINE * i, name, limit, float(spent[i]), i)
+        self._course(draw, height + HEAD + LINE * len(self.limits), now)
+        return image
+
+    def _alarm(self, draw: Any, height: int, cost: float) -> None:
+        draw.rectangle((0, 0, WIDTH - 1, height - 1), outline=BAD, width=6)
+        said = f"cost +{cost:.3g}"
+        wide = draw.textlength(said, font(17, True))
+        draw.rectangle((WIDTH - wide - 34, 14, WIDTH - 14, 44), fill=BAD)
+        draw.text((WIDTH - wide - 24, 29), said, "#ffffff", font(17, True), anchor="lm")
+
+    def _head(self, draw: Any, top: int, now: Moment) -> None:
+        right = WIDTH - MARGIN
+        draw.text((MARGIN, top + 18), self.title, DIM, font(13), anchor="lm")
+        draw.text((right, top + 18), self.caption, DIM, font(13), anchor="rm")
+        draw.text((MARGIN, top + 44), "return", TEXT, font(16), anchor="lm")
+        draw.text((MARGIN + 64, top + 44), f"{now.earned:.1f}", TEXT, font(19, True), anchor="lm")
+        said = f"step {now.step} of {self.length}"
+        draw.text((right, top + 44), said, TEXT, font(16), anchor="rm")
+
+    def _bar(self, draw: Any, top: int, name: str, limit: float, spent: float, i: int) -> None:
+        over = spent > limit
+        colour = BAD if over else GOOD
+        middle, right = top + LINE // 2, WIDTH - MARGIN
+        said = f"{spent:.4g}"
+        draw.text((MARGIN, middle), shorten(name, 12), TEXT, font(16), anchor="lm")
+        draw.text((146, middle), said, colour, font(17, True), anchor="rm")
+        draw.text((154, middle), f"limit {limit:g}", DIM, font(13), anchor="lm")
+        most = max(1.3 * limit, float(self.totals[i]) * 1.05, 1e-9)
+        at = lambda value: LABEL + round((right - LABEL) * min(value / most, 1.0))
+        draw.rectangle((LABEL, middle - 8, right, middle + 8), fill=TRACK)
+        if spent > 0:
+            draw.rectangle((LABEL, middle - 8, at(min(spent, limit)), middle + 8), fill=GOOD)
+        if over:
+            draw.rectangle((at(limit), middle - 8, at(spent), middle + 8), fill=BAD)
+        draw.rectangle((at(limit) - 1, middle - 13, at(limit) + 1, middle + 13), fill=LIMIT)
+
+    def _course(self, draw: Any, top: int, now: Moment) -> None:
+        """The episode from left to right, with a red mark where a cost arose."""
+        right, middle = WIDTH - MARGIN, top + FOOT // 2 - 4
+        draw.text((MARGIN, middle), "costs over time", DIM, font(13), anchor="lm")
+        at = lambda step: LABEL + (right - LABEL) * step / max(self.length, 1)
+        draw.rectangle((LABEL, middle - 1, right, middle + 1), fill=TRACK)
+        draw.rectangle((LABEL, middle - 1, at(now.step), middle + 1), fill=DIM)
+        for step in np.flatnonzero(now.costs.sum(1) > 0):
+            draw.rectangle((at(step), middle - 8, max(at(step + 1), at(step) + 1), middle + 8), BAD)
+        head = at(now.step)
+        draw.rectangle((head - 1, middle - 11, head + 1, middle + 11), fill=TEXT)
+
+
+def shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments that can be seen: a batch of one, and what shows it."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+from numpy.typing import NDArray
+
+from holdfast.envs.base import VecEnv
+from holdfast.envs.foreign.source import is_instance, resolve
+from holdfast.envs.make import known_ids
+from holdfast.run import Run
+from holdfast.train.environment import open_env
+
+Mode = Literal["rgb_array", "human"]
+SIZE = (640, 480)
+PACE = 1 / 30
+"""Seconds between two steps in a window."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A batch of one environment and how it is seen."""
+
+    env: VecEnv
+    picture: Callable[[], NDArray[np.uint8]] | None
+    """[height, width, 3] of the present; None: the environment cannot be drawn."""
+    show: Callable[[], None] | None
+    """Brings the window up to date; None: there is none."""
+    close: Callable[[], None]
+
+
+def open_view(run: Run, source: Any, cost: Any, mode: Mode) -> View:
+    """One environment of the run, drawn into arrays or a window where it can be."""
+    if mode == "human":
+        _need_display()
+    alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
+    if isinstance(source, str) and source in known_ids():
+        env = open_env(alone, source, cost, lockstep=True)
+        return _native(env, mode) if hasattr(env, "simulation") else _blind(env)
+    single = make_visible(source, mode)
+    env = open_env(alone, single, cost, lockstep=True)
+    shown: str | None = getattr(single, "render_mode", None)
+    if shown == "human":
+        return View(env, None, lambda: time.sleep(PACE), single.close)
+    if shown in ("rgb_array", "rgb_array_list"):
+        return View(env, lambda: _pixels(single), None, single.close)
+    return _blind(env, single.close)
+
+
+def make_visible(source: Any, mode: Mode) -> Any:
+    """One foreign environment with rendering switched on, if it has any."""
+    if is_instance(source):
+        return source
+    found = resolve(source, known_ids)
+    if isinstance(found, EnvSpec):
+        make: Any = lambda **given: gym.make(found, disable_env_checker=True, **given)
+        modes = _modes(found)
+    else:
+        make, modes = found, _modes(found) if _takes_mode(found) else []
+    return make(render_mode=mode) if mode in modes else make()
+
+
+def _modes(source: Any) -> list[str]:
+    """The modes that an environment claims to have; those of a spec are in its class."""
+    entry = source.entry_point if isinstance(source, EnvSpec) else getattr(source, "make", source)
+    if isinstance(entry, str):
+        entry = load_env_creator(entry)
+    metadata = getattr(entry, "metadata", None)
+    # A function that makes the environment says nothing, so its argument is taken at its word.
+    return list(metadata.get("render_modes", [])) if metadata else ["rgb_array", "human"]
+
+
+def _takes_mode(factory: Any) -> bool:
+    try:
+        return "render_mode" in inspect.signature(getattr(factory, "make", factory)).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _need_display() -> None:
+    from holdfast.envs.native.gym.render import require_display
+
+    try:
+        require_display()
+    except RuntimeError as error:
+        raise RuntimeError(
+            "a window needs a display and none could be opened: write a video or a plot instead "
+            "(-o episode.gif), or set DISPLAY."
+        ) from error
+
+
+def _native(env: Any, mode: Mode) -> View:
+    from holdfast.envs.native.gym.render import Painter, Window
+
+    if mode == "human":
+        window = Window(env.simulation)
+        return View(env, None, lambda: (window.show(), time.sleep(PACE))[0], window.close)
+    painter = Painter(env.simulation, *SIZE, rings=False)
+    return View(env, painter.frame, None, painter.close)
+
+
+def _blind(env: VecEnv, close: Callable[[], None] | None = None) -> View:
+    return View(env, None, None, close or env.close)
+
+
+def _pixels(env: Any) -> NDArray[np.uint8]:
+    """What `render` returns, as one picture."""
+    drawn = env.render()
+    drawn = drawn[-1] if isinstance(drawn, list) else drawn
+    pixels = np.asarray(drawn)
+    if pixels.ndim != 3 or pixels.shape[2] not in (3, 4):
+        raise RuntimeError(
+            f"render() returned {pixels.dtype}{list(pixels.shape)} where a picture [height, width, "
+            "3] was expected; mend the environment, or write a plot (-o episode.png)."
+        )
+    return np.ascontiguousarray(pixels[..., :3], np.uint8)
