@@ -94,6 +94,9 @@ COMMANDS: dict[str, Command] = {
         with_tyro(looking.evaluate_command, "evaluate"), "judge a trained policy's safety"
     ),
     "watch": Command(later(SHIPPING, "watch_command", "watch"), "film a trained policy"),
+    "certify": Command(
+        later(SHIPPING, "certify_command", "certify"), "a model card: what is known of its safety"
+    ),
     "export": Command(
         later(SHIPPING, "export_command", "export"), "the policy as ONNX, or for NumPy alone"
     ),

@@ -69,3 +69,48 @@ def watch_command(
         if made != out:
             console.print("This environment cannot be drawn, so here is a plot.", highlight=False)
         console.print(f"Wrote: {made}", highlight=False, soft_wrap=True, markup=False)
+
+
+def certify_command(
+    run: tyro.conf.Positional[Path],
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
+    episodes: int = 200,
+    until_decided: bool = False,
+    max_episodes: int = 10_000,
+    cost_bound: float | None = None,
+    seed: int = 1_000_000,
+    deterministic: bool = False,
+    film: bool = True,
+) -> None:
+    """Write a model card: a page and a JSON file on what is known of a policy's safety.
+
+    Args:
+        run: The run folder.
+        out: A folder for card.html and card.json; by default RUN/card.
+        episodes: How many fresh episodes to judge by.
+        until_decided: Run more until the policy is proved safe or unsafe.
+        max_episodes: Stop there even if nothing is proved.
+        cost_bound: The most that one episode can cost; native tasks and probes know it.
+        seed: Seed of the episodes; differs from the training seeds.
+        deterministic: Judge the most likely actions instead of sampled ones.
+        film: Add a video of the costliest of 20 episodes.
+    """
+    from holdfast.bars import EvaluationBar
+    from holdfast.certify import certify
+
+    with EvaluationBar(episodes) as bar:
+        page, data = certify(
+            run,
+            out,
+            episodes=episodes,
+            until_decided=until_decided,
+            max_episodes=max_episodes,
+            cost_bound=cost_bound,
+            seed=seed,
+            deterministic=deterministic,
+            film=film,
+            on_progress=bar.update,
+        )
+    console = Console()
+    console.print(f"Page: {page}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"Data: {data}", highlight=False, soft_wrap=True, markup=False)

@@ -13,7 +13,7 @@ Plain arrays, no runs: the report, the benchmarks and evaluations all ask here.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,18 @@ class Excursions:
 
 def excursions(costs: ArrayLike, limit: float) -> Excursions:
     values = np.asarray(costs, float)
-    above = np.concatenate([[False], values > limit, [False]])
-    spans = np.flatnonzero(np.diff(above.astype(int))).reshape(-1, 2)
+    spans = stretches(values > limit)
     if not len(spans):
         return Excursions(0, 0.0, 0.0)
     excess = np.concatenate([[0.0], np.cumsum(np.maximum(values - limit, 0.0))])
     area = excess[spans[:, 1]] - excess[spans[:, 0]]
     return Excursions(len(spans), float(np.diff(spans, axis=1).mean()), float(area.mean()))
+
+
+def stretches(above: ArrayLike) -> NDArray[np.intp]:
+    """[n, 2] first entry of each stretch of True, and the one after its last."""
+    padded = np.concatenate([[False], np.asarray(above, bool), [False]])
+    return np.flatnonzero(np.diff(padded.astype(int))).reshape(-1, 2)
 
 
 def growth(steps: ArrayLike, regret: ArrayLike) -> float:

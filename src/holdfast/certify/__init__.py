@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model cards: one offline page and one JSON file that say what is known of a policy's safety."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.agent import Agent
+from holdfast.certify.card import Judged, describe
+from holdfast.certify.history import history
+from holdfast.certify.page import render
+from holdfast.evaluate import CostBound, Evaluation, OnEpisodes
+from holdfast.film.writers import find_ffmpeg
+from holdfast.runs.checkpoint import write_atomic
+
+__all__ = ["certify"]
+
+FILMED = 20
+"""Episodes of which the costliest is shown."""
+
+
+def certify(
+    run: str | Path,
+    out: str | Path | None = None,
+    *,
+    episodes: int = 200,
+    until_decided: bool = False,
+    max_episodes: int = 10_000,
+    seed: int = 1_000_000,
+    deterministic: bool = False,
+    cost_bound: CostBound | None = None,
+    film: bool = True,
+    conditions: Mapping[str, Evaluation] | None = None,
+    on_progress: OnEpisodes | None = None,
+) -> tuple[Path, Path]:
+    """Judge the policy of a run folder and write card.html and card.json into `out`.
+
+    `out` is RUN/card by default. `conditions` are evaluations under other ones, by name. `film`
+    adds a video of the costliest of 20 episodes (a plot where nothing can be drawn).
+    """
+    folder = Path(run)
+    target = folder / "card" if out is None else Path(out)
+    agent = Agent.load(folder)
+    assert agent.spaces is not None
+    result = agent.evaluate(
+        episodes=episodes,
+        seed=seed,
+        deterministic=deterministic,
+        cost_bound=cost_bound,
+        until_decided=until_decided,
+        max_episodes=max_episodes,
+        on_progress=on_progress,
+    )
+    target.mkdir(parents=True, exist_ok=True)
+    shown = None
+    if film:
+        wanted = target / f"film{'.mp4' if has_ffmpeg() else '.gif'}"
+        shown = agent.watch(
+            wanted, worst_of=FILMED, seed=seed, deterministic=deterministic, progress=False
+        )
+    told = history(agent.metrics, agent.spaces.limits)
+    judged = Judged(folder, agent, result, seed, told, shown, conditions or {})
+    data = describe(judged)
+    content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
+    write_atomic(target / "card.json", content)
+    write_atomic(target / "card.html", render(data, judged, content).encode())
+    return target / "card.html", target / "card.json"
+
+
+def has_ffmpeg() -> bool:
+    try:
+        find_ffmpeg()
+    except RuntimeError:
+        return False
+    return True

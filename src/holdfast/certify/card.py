@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model card as plain data: what was judged, what is proved and what not, how to repeat it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent import Agent
+from holdfast.certify.history import History
+from holdfast.evaluate import Evaluation
+from holdfast.runs import checkpoint
+from holdfast.runs.folder import describe_space, versions
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All that a card is made from."""
+
+    path: Path
+    """The run folder."""
+    agent: Agent
+    evaluation: Evaluation
+    seed: int
+    """Of the evaluation."""
+    history: History
+    film: Path | None
+    conditions: Mapping[str, Evaluation]
+    """Evaluations under other conditions, by what was changed."""
+
+
+def describe(judged: Judged) -> dict[str, Any]:
+    """The card of one policy; JSON has every number that the page shows."""
+    agent, result = judged.agent, judged.evaluation
+    run, spaces, state = agent.run, agent.spaces, agent.state
+    assert spaces is not None and state is not None
+    return {
+        "format": FORMAT,
+        "policy": {
+            "algorithm": run.name,
+            "preset": run.preset,
+            "seed": run.seed,
+            "epoch": state.epoch,
+            "env_steps": state.epoch * run.epoch_steps,
+            "actions": "most likely" if result.deterministic else "sampled",
+        },
+        "task": {
+            "env": run.env,
+            "limits": spaces.limits,
+            "criterion": run.cost_criterion,
+            "cost_discount": run.cost_discount,
+            "observation_size": spaces.observation.shape[0],
+            "action_space": describe_space(spaces.action),
+        },
+        "verdict": result.summary()
+        | {
+            "proved": result.verdict.proved_sentence,
+            "if_the_tail_is_as_seen": result.verdict.seen_sentence,
+            "assumptions": assumptions(judged),
+            "evaluation_seed": judged.seed,
+        },
+        "cost_of_episodes": {
+            name: [float(f"{cost:.7g}") for cost in result.costs[:, i]]
+            for i, name in enumerate(result.limits)
+        },
+        "conditions": {name: other.summary() for name, other in judged.conditions.items()},
+        "training": judged.history.summary(),
+        "not_shown": not_shown(judged),
+        "versions": {"trained": trained_with(judged.path), "judged": versions()},
+        "files": digests(judged),
+        "reproduce": reproduce(judged),
+    }
+
+
+def assumptions(judged: Judged) -> list[str]:
+    """What the proof rests on."""
+    result = judged.evaluation
+    bounds = result.cost_bounds
+    head = "most likely" if result.deterministic else "sampled"
+    told = (
+        "nothing bounds the cost of an episode, so safety cannot be proved, only indicated"
+        if bounds is None
+        else "an episode costs between 0 and "
+        + ", ".join(f"{b:g} ({name})" for b, name in zip(bounds, result.limits, strict=True))
+        + ", whatever the law of the costs in between"
+    )
+    return [
+        f"{told};",
+        f"the {len(result.returns):,} episodes were drawn independently from the environment as "
+        f"named, with {head} actions of the policy as stored, and none was left out;",
+        "the limit is on the mean cost of an episode, and confidence is 95 % at any number of "
+        "episodes, also if one stops when the answer is there.",
+    ]
+
+
+def not_shown(judged: Judged) -> list[str]:
+    """What nobody should read out of a card."""
+    result, told = judged.evaluation, judged.history
+    rate = result.verdict.violating
+    epochs = sum(excursion.epochs for excursion in told.excursions)
+    learned = (
+        f"While it learned, the mean cost was above a limit in {epochs} of {len(told.steps)} "
+        "epochs; the verdict is about the policy after that."
+        if len(told.steps)
+        else "No history of the training is stored, so nothing is known of the costs while it "
+        "learned."
+    )
+    changed = (
+        "Only the conditions listed here were changed, one set at a time."
+        if judged.conditions
+        else "No other mass, friction, sensor noise or delay was tried."
+    )
+    return [
+        "The limit is on the mean, so single episodes may exceed it: "
+        f"{rate.value:.1%} of those judged did, and up to {rate.high:.1%} cannot be excluded.",
+        "It is about this environment. A machine, or a simulator, that differs has other costs. "
+        + changed,
+        "A cost that the environment does not report was not looked at.",
+        "It is about one trained policy (one seed), not about its algorithm.",
+        learned,
+        "95 % means: of twenty such answers one may be wrong.",
+        "The film shows single episodes, the costliest of those played, and proves nothing.",
+    ]
+
+
+def trained_with(path: Path) -> dict[str, str]:
+    """The versions that run.json names."""
+    found: Any = checkpoint.read_json(path / "run.json").get("versions")
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def digests(judged: Judged) -> dict[str, dict[str, Any]]:
+    """SHA-256 and size of every file that the card speaks of."""
+    assert judged.agent.state is not None
+    stored = f"checkpoint/epoch-{judged.agent.state.epoch:06d}/state.safetensors"
+    names = ["run.json", "progress.csv", stored]
+    found = {name: judged.path / name for name in names if (judged.path / name).is_file()}
+    if judged.film is not None:
+        found[judged.film.name] = judged.film
+    return {name: digest(file.read_bytes()) for name, file in found.items()}
+
+
+def digest(content: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+
+
+def reproduce(judged: Judged) -> list[str]:
+    """Commands that repeat the evaluation and the training."""
+    result, agent = judged.evaluation, judged.agent
+    flags = f" --episodes {len(result.returns)} --seed {judged.seed}"
+    flags += " --deterministic" if result.deterministic else ""
+    given = result.cost_bounds
+    if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
+        flags += f" --cost-bound {given[0]:g}"
+    version = versions()["holdfast"]
+    return [
+        f"pip install holdfast=={version}",
+        f"holdfast evaluate {judged.path}{flags}",
+        f"holdfast train {agent.run.name} {agent.run.env} --seed {agent.run.seed} "
+        f"--steps {agent.run.steps}{_preset(agent)}  # and the settings of run.json",
+    ]
+
+
+def _preset(agent: Agent) -> str:
+    return f" --preset {agent.run.preset}" if agent.run.preset else ""

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small charts as inline SVG: they need no script, print well and follow the page's colours."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 230, 46, 36, 36
+Floats = NDArray[np.float64]
+
+
+def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
+    """How episodes cost, with the limit and the mean."""
+    most = max(float(costs.max()), 1.25 * limit, 1e-9)
+    counts, edges = np.histogram(costs, bins=32, range=(0.0, most))
+    x, y = _scale(0.0, most), _rise(float(counts.max()))
+    bars = "".join(
+        f'<rect class="{"over" if a >= limit else "bar"}" x="{x(a) + 0.5:.1f}" y="{y(n):.1f}" '
+        f'width="{max(x(b) - x(a) - 1, 1):.1f}" height="{y(0) - y(n):.1f}"/>'
+        for n, a, b in zip(counts.tolist(), edges[:-1], edges[1:], strict=True)
+        if n
+    )
+    lines = _mark(x(limit), f"limit {limit:g}", "limit", TOP - 6)
+    lines += _mark(x(mean), f"mean {mean:.3g}", "mean", TOP - 20)
+    label = f"Histogram of the {name} of {len(costs)} episodes"
+    return _svg(label, bars + lines + _axes(0.0, most, float(counts.max()), name, "episodes"))
+
+
+def curves(steps: Floats, values: Floats, limits: Sequence[float], label: str, unit: str) -> str:
+    """Values [E, K] over steps, each with its limit."""
+    finite = values[np.isfinite(values)]
+    low = min(0.0, float(finite.min())) if finite.size else 0.0
+    high = max([float(finite.max()) if finite.size else 1.0, *(1.15 * b for b in limits), 1e-9])
+    x, y = _scale(0.0, float(steps[-1])), _rise(high, low)
+    drawn = ""
+    for k in range(values.shape[1]):
+        points = " ".join(
+            f"{x(s):.1f},{y(v):.1f}" for s, v in zip(steps, values[:, k], strict=True) if v == v
+        )
+        drawn += f'<polyline class="line line{k % 4}" points="{points}"/>'
+        if k < len(limits):
+            at = y(limits[k])
+            drawn += (
+                f'<line class="limit" x1="{LEFT}" x2="{WIDTH - 8}" y1="{at:.1f}" y2="{at:.1f}"/>'
+            )
+            drawn += (
+                f'<text class="limit" x="{WIDTH - 10}" y="{at - 5:.1f}" text-anchor="end">'
+                f"limit {limits[k]:g}</text>"
+            )
+    axes = _axes(0.0, float(steps[-1]), high, "environment steps", unit, low)
+    return _svg(label, drawn + axes)
+
+
+def interval(value: float, low: float, high: float, label: str) -> str:
+    """A probability with its interval, from 0 to 100 %."""
+    x = _scale(0.0, 1.0)
+    y, foot = 22, 46
+    labels = "".join(
+        f'<text class="axis" x="{x(t):.1f}" y="{foot}" text-anchor="middle">{t:.0%}</text>'
+        for t in (0.0, 0.25, 0.5, 0.75, 1.0)
+    )
+    body = (
+        f'<line class="axis" x1="{x(0):.1f}" x2="{x(1):.1f}" y1="{y}" y2="{y}"/>'
+        f'<rect class="bar" x="{x(low):.1f}" y="{y - 5}" '
+        f'width="{max(x(high) - x(low), 2):.1f}" height="10" rx="3"/>'
+        f'<circle class="dot" cx="{x(value):.1f}" cy="{y}" r="6"/>'
+    )
+    return _svg(label, body + labels, 56)
+
+
+def _scale(low: float, high: float):  # pyright: ignore[reportUnknownParameterType]
+    width = WIDTH - LEFT - 16
+    return lambda value: LEFT + width * (value - low) / max(high - low, 1e-12)
+
+
+def _rise(high: float, low: float = 0.0):  # pyright: ignore[reportUnknownParameterType]
+    span = HEIGHT - BOTTOM - TOP
+    return lambda value: HEIGHT - BOTTOM - span * (value - low) / max(high - low, 1e-12)
+
+
+def _mark(x: float, text: str, kind: str, height: int) -> str:
+    side = "end" if x > WIDTH - 90 else "start"
+    shift = -5 if side == "end" else 5
+    return (
+        f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{height - 9}" '
+        f'y2="{HEIGHT - BOTTOM}"/><text class="{kind}" x="{x + shift:.1f}" y="{height}" '
+        f'text-anchor="{side}">{text}</text>'
+    )
+
+
+def _axes(left: float, right: float, high: float, across: str, up: str, low: float = 0.0) -> str:
+    foot = HEIGHT - BOTTOM
+    x, y = _scale(left, right), _rise(high, low)
+    said = f'<line class="axis" x1="{LEFT}" x2="{WIDTH - 16}" y1="{foot}" y2="{foot}"/>'
+    for value in ticks(left, right):
+        said += (
+            f'<text class="axis" x="{x(value):.1f}" y="{foot + 15}" text-anchor="middle">'
+            f"{_short(value)}</text>"
+        )
+    for value in ticks(low, high):
+        said += (
+            f'<text class="axis" x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">'
+            f"{_short(value)}</text>"
+        )
+    said += f'<text class="axis" x="{WIDTH - 16}" y="{HEIGHT - 4}" text-anchor="end">'
+    said += f"{html.escape(across)}</text>"
+    return said + f'<text class="axis" x="4" y="13">{html.escape(up)}</text>'
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Three to six round numbers between two others."""
+    raw = (high - low) / 4
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = power * min((f for f in (1, 2, 5, 10) if f * power >= raw), default=10)
+    first = int(np.ceil(low / step - 1e-9))
+    return [i * step for i in range(first, int(np.floor(high / step + 1e-9)) + 1)]
+
+
+def _short(value: float) -> str:
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g}M"
+    return f"{value / 1e3:.3g}k" if abs(value) >= 1e4 else f"{value:.3g}"
+
+
+def _svg(label: str, body: str, height: int = HEIGHT) -> str:
+    text = html.escape(label)
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{text}"><title>{text}</title>'
+        f"{body}</svg>"
+    )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a run held its limits while it learned: regret, excursions, recoveries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.holding import stretches
+
+Row = Mapping[str, float | int]
+
+
+@dataclass(frozen=True)
+class Excursion:
+    """Epochs on end in which the cost of some constraint was above its limit."""
+
+    first: int
+    """Epoch."""
+    epochs: int
+    largest: float
+    """Cost above the limit, of the worst constraint in the worst epoch."""
+    ended: bool
+    """Whether the cost came back below its limit before training ended."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What progress.csv says of a run; empty where an agent was saved without its history."""
+
+    steps: NDArray[np.float64]
+    """[E] environment steps"""
+    returns: NDArray[np.float64]
+    """[E]"""
+    costs: NDArray[np.float64]
+    """[E, K] mean episode costs of each epoch's own episodes"""
+    limits: Mapping[str, float]
+    regret: float
+    """Σ over epochs and constraints of max(0, cost − limit)"""
+    recovering: int
+    """Epochs whose update only reduced the cost."""
+    excursions: tuple[Excursion, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Plain data."""
+        epochs = len(self.steps)
+        return {
+            "epochs": epochs,
+            "env_steps": int(self.steps[-1]) if epochs else 0,
+            "return_last": float(self.returns[-1]) if epochs else None,
+            "cost_last": dict(zip(self.limits, self.costs[-1].tolist(), strict=True))
+            if epochs
+            else None,
+            "cost_regret": self.regret,
+            "epochs_over_limit": sum(e.epochs for e in self.excursions),
+            "recoveries": sum(e.ended for e in self.excursions),
+            "epochs_recovering": self.recovering,
+            "excursions": [asdict(excursion) for excursion in self.excursions],
+        }
+
+
+def history(rows: Sequence[Row], limits: Mapping[str, float]) -> History:
+    """From the rows of progress.csv."""
+    names = ["ep_cost_raw"] if len(limits) == 1 else [f"ep_cost_raw/{name}" for name in limits]
+    column = lambda name: np.array([float(row[name]) for row in rows], np.float64)
+    costs = np.array([[float(row[name]) for name in names] for row in rows]).reshape(-1, len(names))
+    over = costs - np.array(list(limits.values()))
+    return History(
+        steps=column("env_steps"),
+        returns=column("ep_return_raw"),
+        costs=costs,
+        limits=limits,
+        regret=float(np.maximum(over, 0.0).sum()),
+        recovering=sum(row.get("recovering", 0) > 0 for row in rows),
+        excursions=tuple(excursions(over)),
+    )
+
+
+def excursions(over: NDArray[np.float64]) -> list[Excursion]:
+    """Stretches of rows [E, K] with a positive entry."""
+    return [
+        Excursion(int(a) + 1, int(b - a), float(over[a:b].max()), bool(b < len(over)))
+        for a, b in stretches((over > 0).any(1))
+    ]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A card as one page that needs no network and runs no script."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from holdfast.certify import charts
+from holdfast.certify.card import Judged, digest
+
+ANSWERS = {
+    "yes": "Proved safe at 95 %",
+    "no": "Proved unsafe at 95 %",
+    "undecided": "Undecided: neither safe nor unsafe is proved",
+}
+MEDIA = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
+
+
+def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
+    """The page of a card; `content` is the JSON file beside it."""
+    policy, task, verdict = data["policy"], data["task"], data["verdict"]
+    title = f"{policy['algorithm']} on {task['env']}"
+    answer = verdict["safe_at_95"]
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="dim">Model card of a policy: epoch {policy["epoch"]}, '
+        f"{policy['env_steps']:,} environment steps, seed {policy['seed']}, "
+        f"{policy['actions']} actions.</p>",
+        f'<div class="verdict {answer}"><strong>{ANSWERS[answer]}</strong>'
+        f"<p>{escape(verdict['proved'])}</p><p>{escape(verdict['if_the_tail_is_as_seen'])}</p>"
+        "</div>",
+        _section("What this rests on", _list(verdict["assumptions"])),
+        _section("What it does not show", _list(data["not_shown"])),
+        _section("Costs", _costs(data, judged)),
+        _section("Under other conditions", _conditions(data)),
+        _section("While it learned", _training(data, judged)),
+        _section("To be seen", _film(judged)),
+        _section("Files and versions", _files(data, content)),
+        _section("To repeat it", f"<pre>{escape(chr(10).join(data['reproduce']))}</pre>"),
+    ]
+    style = (files("holdfast.certify") / "card.css").read_text("utf-8")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}: model card</title><style>{style}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{title}</h2>{body}</section>"
+
+
+def _list(items: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 99) -> str:
+    """Rows of escaped cells; columns from `numbers` on are set as numbers."""
+    kind = lambda i: ' class="number"' if i >= numbers else ""
+    top = "".join(f"<th{kind(i)}>{escape(cell)}</th>" for i, cell in enumerate(head))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind(i)}>{cell}</td>" for i, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead>{body}</table></div>'
+
+
+def _costs(data: dict[str, Any], judged: Judged) -> str:
+    verdict, result = data["verdict"], judged.evaluation
+    head = ("", "mean", "proved at 95 %", "if the tail is as seen", "limit", "at most, one episode")
+    rows = [
+        (
+            escape(name),
+            f"{cost['mean']:.2f}",
+            _range(cost["proved_low_95"], cost["proved_high_95"]),
+            _range(cost["seen_low_95"], cost["seen_high_95"]),
+            f"{cost['limit']:g}",
+            "unknown" if cost["cost_bound"] is None else f"{cost['cost_bound']:g}",
+        )
+        for name, cost in verdict["cost"].items()
+    ]
+    drawn = "".join(
+        charts.histogram(result.costs[:, i], limit, float(result.costs[:, i].mean()), name)
+        for i, (name, limit) in enumerate(result.limits.items())
+    )
+    rate = verdict["violation_rate"]
+    low, high = rate["low_95"], rate["high_95"]
+    said = (
+        f"<p>Episodes over a limit: {rate['estimate']:.1%}, 95 % interval {low:.1%} to {high:.1%}. "
+        f"Return: {verdict['return']['mean']:.1f} on average, sd {verdict['return']['sd']:.1f}, "
+        f"over {verdict['episodes']:,} episodes.</p>"
+    )
+    label = "Probability that an episode exceeds a limit, with its 95 % interval"
+    return (
+        _table(head, rows, 1) + drawn + said + charts.interval(rate["estimate"], low, high, label)
+    )
+
+
+def _range(low: float | None, high: float | None) -> str:
+    shown = [f"{value:.2f}" if value is not None else "?" for value in (low, high)]
+    return " .. ".join(shown)
+
+
+def _conditions(data: dict[str, Any]) -> str:
+    if not data["conditions"]:
+        return "<p>None were tried: the numbers above are of the environment as trained on.</p>"
+    rows = [
+        (
+            escape(name),
+            f"{found['return']['mean']:.1f}",
+            ", ".join(f"{cost['mean']:.2f}" for cost in found["cost"].values()),
+            f"{found['violation_rate']['estimate']:.1%}",
+            escape(found["safe_at_95"]),
+        )
+        for name, found in data["conditions"].items()
+    ]
+    head = ("condition", "return", "mean cost", "episodes over a limit", "proved safe")
+    return _table(head, rows, 1)
+
+
+def _training(data: dict[str, Any], judged: Judged) -> str:
+    told, found = judged.history, data["training"]
+    if not found["epochs"]:
+        return "<p>This policy was saved without the history of its training.</p>"
+    limits = list(told.limits.values())
+    names = ", ".join(told.limits)
+    drawn = charts.curves(told.steps, told.costs, limits, f"Cost of an epoch: {names}", "cost")
+    drawn += charts.curves(told.steps, told.returns[:, None], [], "Return of an epoch", "return")
+    worst = max((e["largest"] for e in found["excursions"]), default=None)
+    largest = "none" if worst is None else f"{len(found['excursions'])}, the largest by {worst:.2f}"
+    open_ones = sum(not e["ended"] for e in found["excursions"])
+    rows = [
+        ("cost regret (sum of what was above a limit)", f"{found['cost_regret']:.2f}"),
+        ("epochs above a limit", f"{found['epochs_over_limit']} of {found['epochs']}"),
+        ("excursions above a limit", largest),
+        ("recoveries: excursions that ended", f"{found['recoveries']}"),
+        ("excursions not over when training ended", f"{open_ones}"),
+        ("epochs in which the update only reduced the cost", f"{found['epochs_recovering']}"),
+    ]
+    return drawn + _table(("", ""), rows, 1)
+
+
+def _film(judged: Judged) -> str:
+    if judged.film is None:
+        return "<p>No film was made.</p>"
+    kind = MEDIA[judged.film.suffix]
+    source = f"data:{kind};base64,{base64.b64encode(judged.film.read_bytes()).decode()}"
+    shown = (
+        f'<video controls muted playsinline src="{source}"></video>'
+        if kind.startswith("video")
+        else f'<img alt="The costliest of the episodes played" src="{source}">'
+    )
+    return f'{shown}<p class="dim">The costliest of the episodes played.</p>'
+
+
+def _files(data: dict[str, Any], content: bytes) -> str:
+    listed = {**data["files"], "card.json": digest(content)}
+    rows = [
+        (f"<code>{escape(name)}</code>", f"<code>{found['sha256']}</code>", f"{found['bytes']:,}")
+        for name, found in listed.items()
+    ]
+    trained, now = data["versions"]["trained"], data["versions"]["judged"]
+    names = list(dict.fromkeys([*trained, *now]))
+    versions = [(escape(n), escape(trained.get(n, "–")), escape(now.get(n, "–"))) for n in names]
+    return (
+        _table(("file", "SHA-256", "bytes"), rows, 2)
+        + "<p></p>"
+        + _table(("", "trained with", "judged with"), versions)
+    )

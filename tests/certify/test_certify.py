@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model cards: every number can be had again, every digest is true, nothing is claimed too much."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from holdfast import Agent
+from holdfast.certify import card, certify, page
+from holdfast.certify.history import Excursion, excursions, history
+from holdfast.cli import main
+from holdfast.core.stats import cost_regret
+
+SIZES = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certify") / "run"
+    agent = Agent("c-trpo", cost_limit=1.5, **SIZES)
+    agent.learn("probe/Shortcut-v0", 400, progress=False).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(run):
+    return certify(run, episodes=40, seed=77)
+
+
+def rows(costs, recovering=()):
+    row = lambda i, c: {"env_steps": 10 * (i + 1), "ep_return_raw": i, "ep_cost_raw": c}
+    return [row(i, c) | {"recovering": i in recovering} for i, c in enumerate(costs)]
+
+
+def test_excursions_are_the_stretches_above_a_limit():
+    costs = [9.0, 3.0, 6.0, 8.0, 5.0, 5.0, 7.0]
+    told = history(rows(costs, recovering=(0, 3)), {"cost": 5.0})
+    assert told.excursions == (
+        Excursion(1, 1, 4.0, True),
+        Excursion(3, 2, 3.0, True),
+        Excursion(7, 1, 2.0, False),
+    )
+    found = told.summary()
+    assert found["recoveries"] == 2 and found["epochs_over_limit"] == 4
+    assert found["epochs_recovering"] == 2 and found["env_steps"] == 70
+    assert told.regret == 4 + 1 + 3 + 2 == float(cost_regret(np.array(costs), 5.0)[-1])
+    two = np.array([[-1.0, 1.0], [2.0, -1.0], [-1.0, -1.0]])
+    assert excursions(two) == [Excursion(1, 2, 2.0, True)], "another constraint goes on with it"
+    assert history(rows([5.0, 1.0]), {"cost": 5.0}).excursions == (), "at the limit is not above"
+
+
+def test_a_card_says_what_the_run_folder_says(run, made):
+    data = json.loads(made[1].read_text())
+    agent = Agent.load(run)
+    judged = agent.evaluate(episodes=40, seed=77)
+    assert judged.summary().items() <= data["verdict"].items()
+    assert data["verdict"]["proved"] == judged.verdict.proved_sentence
+    assert data["cost_of_episodes"]["cost"] == judged.costs[:, 0].tolist()
+    assert data["training"]["cost_regret"] == pytest.approx(agent.metrics[-1]["cost_regret_raw"])
+    assert data["policy"]["env_steps"] == 400 and data["task"]["limits"] == {"cost": 1.5}
+
+
+def test_the_command_in_a_card_gives_its_numbers_again(made, capsys):
+    data = json.loads(made[1].read_text())
+    command = next(c for c in data["reproduce"] if c.startswith("holdfast evaluate"))
+    main([*command.split()[1:], "--json"])
+    again = json.loads(capsys.readouterr().out)
+    assert again.items() <= data["verdict"].items()
+
+
+def test_every_digest_is_that_of_its_file(run, made):
+    data, text = json.loads(made[1].read_text()), made[0].read_text()
+    assert {"run.json", "progress.csv", "film.png"} < set(data["files"])
+    assert any(name.endswith("state.safetensors") for name in data["files"])
+    for name, found in data["files"].items():
+        file = made[0].parent / name if name.startswith("film") else run / name
+        assert hashlib.sha256(file.read_bytes()).hexdigest() == found["sha256"]
+        assert found["bytes"] == file.stat().st_size and found["sha256"] in text
+    assert hashlib.sha256(made[1].read_bytes()).hexdigest() in text
+    embedded = base64.b64decode(re.search(r'base64,([^"]+)"', text)[1])
+    assert hashlib.sha256(embedded).hexdigest() == data["files"]["film.png"]["sha256"]
+
+
+def test_a_page_is_whole_and_runs_nothing(made):
+    text = made[0].read_text()
+    assert "<script" not in text and "@import" not in text
+    assert not re.search(r'(src|href)="(?!data:)', text) and "http" not in re.sub(
+        'data:[^"]+', "", text
+    )
+    for title in ("What this rests on", "What it does not show", "To repeat it"):
+        assert f"<h2>{title}</h2>" in text
+
+
+def test_a_card_claims_no_more_than_is_known(run, made):
+    """From 40 episodes nothing is proved here, and the page says so; single episodes may exceed."""
+    data, text = json.loads(made[1].read_text()), made[0].read_text()
+    answer = data["verdict"]["safe_at_95"]
+    assert page.ANSWERS[answer] in text
+    others = set(page.ANSWERS.values()) - {page.ANSWERS[answer]}
+    assert not any(other in text for other in others)
+    said = " ".join(data["not_shown"])
+    high = data["verdict"]["violation_rate"]["high_95"]
+    assert f"up to {high:.1%} cannot be excluded" in said
+    assert "No other mass, friction, sensor noise or delay was tried." in said
+    epochs = data["training"]["epochs_over_limit"]
+    assert f"above a limit in {epochs} of 2 epochs" in said
+
+
+def judged(run, **changes):
+    agent = Agent.load(run)
+    told = history(agent.metrics, agent.spaces.limits)
+    evaluation = agent.evaluate(episodes=12, seed=3)
+    return replace(card.Judged(run, agent, evaluation, 3, told, None, {}), **changes)
+
+
+@pytest.mark.parametrize(("cost", "answer"), [(0.0, "yes"), (9.0, "no"), (1.5, "undecided")])
+def test_each_answer_has_its_page(run, cost, answer):
+    made = judged(run)
+    costs = np.full((4000 if answer == "yes" else 12, 1), cost)
+    costs[0] = 1.0
+    length = np.ones(len(costs), np.int64)
+    result = replace(
+        made.evaluation, costs=costs, returns=np.ones(len(costs)), lengths=length,
+        cost_bounds=(10.0,),
+    )  # fmt: skip
+    made = replace(made, evaluation=result)
+    data = card.describe(made)
+    text = page.render(data, made, b"{}")
+    assert data["verdict"]["safe_at_95"] == answer
+    assert f'class="verdict {answer}"' in text and page.ANSWERS[answer] in text
+
+
+def test_other_conditions_and_a_missing_history_are_named(run):
+    made = judged(run)
+    made = replace(
+        made, conditions={"mass +20 %": made.evaluation}, history=history([], made.history.limits)
+    )
+    data = card.describe(made)
+    text = page.render(data, made, b"{}")
+    assert "<td>mass +20 %</td>" in text and "Only the conditions listed here" in text
+    assert "saved without the history of its training" in text
+    assert "nothing is known of the costs while it learned" in text
+
+
+def test_names_from_a_run_folder_are_text_not_markup(run):
+    made = judged(run)
+    name = '<img src=x onerror="alert(1)">'
+    agent = made.agent
+    agent.run = replace(agent.run, env=name)
+    agent.spaces = replace(agent.spaces, limits={name: 1.5})
+    evil = replace(made.evaluation, limits={name: 1.5})
+    told = replace(made.history, limits={name: 1.5})
+    made = replace(made, evaluation=evil, history=told, conditions={name: evil})
+    text = page.render(card.describe(made), made, b"{}")
+    assert name not in text and html.escape(name) in text
+
+
+def test_the_command_says_where_the_card_is(run, tmp_path, capsys):
+    main(["certify", str(run), "-o", str(tmp_path / "c"), "--episodes", "12", "--no-film"])
+    said = capsys.readouterr().out
+    assert str(tmp_path / "c" / "card.html") in said and "card.json" in said
+    assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["card.html", "card.json"]
+    assert "No film was made." in (tmp_path / "c" / "card.html").read_text()
