@@ -98,11 +98,15 @@ def test_files_and_names(tmp_path: Path):
         ("hysteresis-sweep", 25),
         ("noise", 20),
         ("quick", 12),
+        ("ours", 8 * 5),
+        ("holding", 5 * 3 * 3),
+        ("reproduction", (3 + 3) * 8 + 8 * 3),
     ],
 )
 def test_shipped_suites(name: str, count: int):
     assert set(shipped()) == {
-        "paper", "ablation", "beta-sweep", "hysteresis-sweep", "noise", "quick",
+        "paper", "ablation", "beta-sweep", "hysteresis-sweep", "noise", "quick", "ours", "holding",
+        "reproduction",
     }  # fmt: skip
     suite = load_suite(name)
     assert {entry.name for entry in suite.algorithms} <= set(ALGORITHMS)

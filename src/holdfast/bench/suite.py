@@ -37,6 +37,8 @@ class Entry:
     preset: PresetName | None = None
     tasks: tuple[str, ...] | None = None
     """Only on these tasks; None: on all of the suite."""
+    seeds: tuple[int, ...] | None = None
+    """Only with these of the suite's seeds; None: with all."""
 
     def __post_init__(self) -> None:
         _check_free(self.settings, "settings")
@@ -131,6 +133,8 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
     for seed in suite.seeds:
         for task, entry in product(suite.tasks, suite.algorithms):
             if entry.tasks is not None and task not in entry.tasks:
+                continue
+            if entry.seeds is not None and seed not in entry.seeds:
                 continue
             for swept in _variants(entry.sweep):
                 own = {**suite.settings, **entry.settings, **swept}
