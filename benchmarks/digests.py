@@ -38,7 +38,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "probe/Machines-v0": PROBE | {"limits": {"heat": 9.0, "noise": 9.75}},
     "probe/Shortcut-v0": PROBE | {"cost_limit": 1.5},
 }
-PRESETS = ("none", "published", "corrected", "holdfast")
+PRESETS = ("none", "published", "corrected")
 EPOCHS = 3
 
 Cell = tuple[str, str, str]

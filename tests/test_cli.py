@@ -144,7 +144,7 @@ def test_list_shows_algorithms_options_and_presets(capsys):
     told = capsys.readouterr().out
     for flag in ("--beta", "--hysteresis", "--barrier", "--num-envs", "--cost-limit"):
         assert flag in told
-    assert "raw_final_obs = True" in told and "barrier = log" in told
+    assert "raw_final_obs = True" in told and "barrier = entropy" in told
     cli.main(["envs"])
     assert "SafetyHalfCheetahVelocity-v1" in capsys.readouterr().out
     cli.main(["envs", "probe/Shortcut-v0"])
@@ -171,19 +171,19 @@ def test_help_shows_first_what_matters_most(capsys):
         places += [told.index(f"{flag} ") for flag in ("--radius", "--cg-steps", "--critic-lr")]
         assert places == sorted(places)
     with pytest.raises(SystemExit):
-        cli.main(["train", "c-trpo", "E", "--preset", "holdfast", "--help"])
+        cli.main(["train", "c-trpo", "E", "--preset", "published", "--help"])
     told = " ".join(capsys.readouterr().out.split())
-    assert "c-trpo, preset holdfast" in told and "(default: log)" in told
+    assert "c-trpo, preset published" in told and "(default: entropy)" in told
 
 
 def test_flags_win_over_the_preset():
     run, options = parse_run(
         "c-trpo",
         "E",
-        "--preset holdfast --barrier entropy --steps 1e6 --seed 7 --limit a=3 --limit=b=4".split(),
+        "--preset corrected --barrier entropy --steps 1e6 --seed 7 --limit a=3 --limit=b=4".split(),
     )
-    assert run.preset == "holdfast" and options.out is None
-    assert run.algorithm.barrier == "entropy" and run.algorithm.margin_confidence == 1.0
+    assert run.preset == "corrected" and options.out is None
+    assert run.algorithm.barrier == "entropy" and run.algorithm.margin_confidence == 0.0
     assert run.steps == 1_000_000 and run.seed == 7 and run.limits == {"a": 3.0, "b": 4.0}
     several, _ = parse_run("c-trpo", "E", "--beta 1 2 --no-kl-average".split())
     assert several.algorithm.beta == (1.0, 2.0) and several.algorithm.region.kl_average is False

@@ -17,6 +17,8 @@ from holdfast.evaluate import evaluate
 from holdfast.train import train
 from small_runs import SMALL
 
+DISCOUNTED = dict(cost_criterion="discounted", cost_scale="discount")
+
 
 def trained(env="probe/Shortcut-v0", algorithm="c-trpo", **settings):
     agent = Agent(algorithm, **SMALL | settings)
@@ -146,7 +148,7 @@ def test_a_foreign_environment_needs_a_bound():
 
 def test_a_discounted_limit_is_judged_by_discounted_costs(shortcut):
     """One policy, both criteria: Σ γᵗ c of the very same episodes, a bound of its own."""
-    agent = trained(cost_criterion="discounted", cost_gamma=0.5, cost_limit=1.5)
+    agent = trained(**DISCOUNTED, cost_gamma=0.5, cost_limit=1.5)
     agent.state = shortcut.state
     plain, discounted = shortcut.evaluate(episodes=200), agent.evaluate(episodes=200)
     np.testing.assert_array_equal(plain.lengths, discounted.lengths)
@@ -165,10 +167,10 @@ def test_discounted_sums_agree_with_training():
         "c-trpo",
         env="probe/Machines-v0",
         steps=4_000,
-        **SMALL | dict(epoch_steps=4_000, cost_criterion="discounted", cost_gamma=0.8),
+        **SMALL | DISCOUNTED | dict(epoch_steps=4_000, cost_gamma=0.8),
     )
     *_, epoch = train(run, make_env(run.env, run.num_envs))
-    agent = trained("probe/Machines-v0", cost_criterion="discounted", cost_gamma=0.8)
+    agent = trained("probe/Machines-v0", **DISCOUNTED, cost_gamma=0.8)
     agent.state = epoch.state
     first = Agent("c-trpo", **SMALL)
     assert first.run.cost_discount == 1.0 and agent.run.cost_discount == 0.8

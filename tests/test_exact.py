@@ -12,13 +12,14 @@ from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate
 
 START = two_action_policy(0.3, 0.1)
+PAPER = CTRPO(barrier="entropy", hysteresis=1.0)
 
 
 def test_ctrpo_is_safe_and_converges_with_the_radius() -> None:
     best = optimum(toy()).reward_return
     gaps = []
     for radius, updates in ((1e-2, 40), (1e-3, 110)):
-        path = exact_run(without_damping(CTRPO(hysteresis=1.0), radius), toy(), START, updates)
+        path = exact_run(without_damping(PAPER, radius), toy(), START, updates)
         assert np.all(path.cost_return <= 0.2 + 1e-12)
         gaps.append(best - float(path.reward_return.max()))
     assert 0.0 < gaps[1] < gaps[0] < 0.05

@@ -215,7 +215,7 @@ def make_run_like(run):
 def test_a_window_of_finished_episodes_cannot_live_with_resets():
     env = make_env("probe/Shortcut-v0", 4)
     with pytest.raises(ValueError, match=r"'always' cannot be used with .*'window'.*cut the long"):
-        next(iter(train(small("drift", epoch_reset="always"), env)))
+        next(iter(train(small("drift", epoch_reset="always", cost_estimate="window"), env)))
 
 
 # clip_actions

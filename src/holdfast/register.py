@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The deviation register as data, and the settings of our own preset.
+"""The deviation register as data, and what our own defaults add.
 
 `REGISTER` says, for every known deviation of the published code from the mathematics, which setting
 switches it: the preset `published` takes one side, `corrected` the other.
@@ -26,7 +26,7 @@ from holdfast.algorithms import (
     TRPOLag,
 )
 
-PresetName = Literal["published", "corrected", "holdfast"]
+PresetName = Literal["published", "corrected"]
 PRESETS: tuple[PresetName, ...] = typing.get_args(PresetName)
 TRUST_REGION = (CTRPO, CPO, PCPO, SBTRPO, TRPO, TRPOLag)
 
@@ -102,25 +102,24 @@ order of the ideal update, while the published ones are of opposite order. In un
 P3O's and C3PO's slack is small beside the noise of a minibatch's mean cost advantage, so D18 takes
 that mean off."""
 
-HOLDFAST: dict[type, Mapping[str, object]] = {
-    object: {"cost_estimate": "epoch"},
+OURS: dict[type, Mapping[str, object]] = {
     CTRPO: {
-        "algorithm.barrier": "log",
-        "algorithm.cost_scale": "episode",
-        "algorithm.margin_confidence": 1.0,
+        "algorithm.margin_confidence": 0.0,
+        "algorithm.surprise_memory": 0.0,
+        "algorithm.critic.critic_first": False,
     },
 }
-"""The preset of our own, by algorithm type: lag-free estimate, log barrier, κ = length, a
-confidence margin."""
+"""By algorithm type, what our defaults add to the paper, and how both presets switch it off."""
 
 
 def preset_values(preset: PresetName, algorithm: Algorithm, env: str) -> dict[str, object]:
     """setting → value, for an algorithm on an environment, whether it has the setting or not."""
-    if preset == "holdfast":
-        mine = [values for kind, values in HOLDFAST.items() if isinstance(algorithm, kind)]
-        return {setting: value for values in mine for setting, value in values.items()}
-    return {
+    register = {
         row.setting: row.published if preset == "published" else row.corrected
         for row in REGISTER
         if row.concerns(algorithm, env)
     }
+    for kind, values in OURS.items():
+        if isinstance(algorithm, kind):
+            register |= values
+    return register

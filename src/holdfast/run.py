@@ -51,8 +51,8 @@ class Run:
     """Discount of the costs."""
     cost_lam: float = 0.95
     """GAE's λ of the costs."""
-    cost_estimate: CostEstimate = "window"
-    """J_c from the last 50 finished episodes (published; lags) or from this epoch's steps (D4)."""
+    cost_estimate: CostEstimate = "epoch"
+    """J_c from this epoch's steps or from the last 50 finished episodes (published; lags; D4)."""
     cost_criterion: Literal["undiscounted", "discounted"] = "undiscounted"
     """Whether the limit is on the plain or on the discounted (cost_gamma) sum of an episode."""
     zero_first_estimate: bool = False

@@ -5,14 +5,16 @@
     update = concurrent(parts)           # (learner, batch, key) → (learner, metrics)
 
 The regression is a chain of small products that keeps one core busy, the policy step is wide. Each
-part is a function of its arguments alone, so their order cannot change a bit.
+part is a function of its arguments alone, so their order cannot change a bit: unless the critics
+come first (`critic_first`). Then they are fitted to the epoch, its advantages are computed again
+with what they have learned, and the policy improves by those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 from jax import Array
@@ -33,6 +35,8 @@ class Parts:
     """None: critics learn in the policy's own minibatches, so `improve` returns them too."""
     fit_waits: bool = False
     """The norm of the policy's gradient counts in the fit (D7), so that comes second."""
+    fit_first: bool = False
+    """The policy improves by the advantages that the fitted critics see."""
 
 
 def split(algorithm: Algorithm) -> Parts:
@@ -41,7 +45,12 @@ def split(algorithm: Algorithm) -> Parts:
     if not isinstance(critic, CriticFit):
         return Parts(jax.jit(algorithm.improve), None)
     if not isinstance(algorithm, InMinibatches):  # the fit alone draws from the key
-        return Parts(jax.jit(algorithm.improve), jax.jit(critic.fit), critic.critic_stale_norm)
+        return Parts(
+            jax.jit(algorithm.improve),
+            jax.jit(critic.fit),
+            fit_waits=critic.critic_stale_norm,
+            fit_first=critic.critic_first,
+        )
 
     def improve(learner: Learner, batch: Batch, key: Array) -> Improvement:
         return algorithm.improve(learner, batch, jax.random.split(key)[0])
@@ -51,18 +60,34 @@ def split(algorithm: Algorithm) -> Parts:
     ) -> tuple[Critics, Metrics]:
         return critic.fit(critics, batch, jax.random.split(key)[1], norm)
 
-    return Parts(jax.jit(improve), jax.jit(fit))
+    return Parts(jax.jit(improve), jax.jit(fit), fit_first=critic.critic_first)
 
 
-def concurrent(parts: Parts) -> Callable[[Learner, Batch, Array], tuple[Learner, Metrics]]:
-    """The whole update: policy and critics at once unless one needs the other."""
+Advantages = Callable[[Critics], dict[str, Array]]
+"""What `core.estimate` makes of an epoch with these critics."""
+
+
+def concurrent(parts: Parts) -> Callable[..., tuple[Learner, Metrics]]:
+    """The whole update: policy and critics at once unless one needs the other.
+
+    Where critics come first it takes the advantages as a function of critics too; without it the
+    advantages stay as they are (exact ones need no critics).
+    """
     improve, fit = parts.improve, parts.fit
 
-    def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+    def update(
+        learner: Learner, batch: Batch, key: Array, advantages: Advantages | None = None
+    ) -> tuple[Learner, Metrics]:
         if fit is None:
             step = improve(learner, batch, key)
             return learner.improved(step), step.metrics
-        if parts.fit_waits:
+        if parts.fit_first:
+            critics, fitted = fit(learner.critics, batch, key, None)
+            if advantages:
+                seen = advantages(critics)
+                batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
+            step = improve(learner, batch, key)
+        elif parts.fit_waits:
             step = improve(learner, batch, key)
             critics, fitted = fit(learner.critics, batch, key, step.gradient_norm)
         else:

@@ -133,9 +133,9 @@ def test_weights_without_the_limit_would_depend_on_the_unit(
 
 def test_the_entropy_barrier_is_rescaled_with_its_beta() -> None:
     """C22: its β has the unit 1 / cost. One value for all costs is therefore a choice of units."""
-    entropy = CTRPO(critic=FIT)
+    entropy = CTRPO(barrier="entropy", cost_scale="discount", margin_confidence=0.0, critic=FIT)
     assert difference(entropy, "one is near") > 0.01
-    weighed = CTRPO(beta=(1.0, 100.0, 1.0), critic=FIT)
+    weighed = replace(entropy, beta=(1.0, 100.0, 1.0))
     assert difference(entropy, "one is near", weighed) < 1e-6
     assert difference(entropy, "two are violated") < 0.05  # the barrier that stays up is the third
 

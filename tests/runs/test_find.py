@@ -20,7 +20,7 @@ def write_run(folder: Path, algorithm: dict[str, Any], seed: int = 0, **run: Any
     settings = dict(algorithm)
     config = {"env": "SafetyAntVelocity-v1", "name": settings.pop("name"), "algorithm": settings}
     config |= {"seed": seed, "cost_limit": 25.0, "steps": 3000} | run
-    record = {"run": config, "versions": {"numpy": "2.0"}, "preset": "holdfast"}
+    record = {"run": config, "versions": {"numpy": "2.0"}, "preset": "corrected"}
     limit = config["cost_limit"]
     record["limits"] = limit if isinstance(limit, dict) else {"cost": limit}
     (folder / "run.json").write_text(json.dumps(record))

@@ -7,6 +7,9 @@
 Where J_i ≥ b_i no safe region exists: constraint i recovers, that is its A_i is reduced inside the
 region of the others, until J_i < h b_i. With several constraints in recovery A_i / b_i is weighted
 by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
+
+J_i is the estimate plus a margin of z standard errors. A reward step is no longer than the slack
+bears by what earlier ones did to the cost beyond their prediction (`core.surprise`).
 """
 
 from dataclasses import dataclass
@@ -19,6 +22,7 @@ from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept
 from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
+from holdfast.core.surprise import Surprise
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
@@ -39,22 +43,24 @@ class CTRPO:
 
     beta: float | tuple[float, ...] = 1.0
     """β, weight of the barrier against the KL; several values: one for each constraint."""
-    barrier: BarrierName = "entropy"
-    """Generator φ of the barrier: x log x, −log x, or x log x in reversed order (D17)."""
+    barrier: BarrierName = "log"
+    """Generator φ of the barrier: x log x (published), −log x, or x log x reversed (D17)."""
     hysteresis: float = 0.8
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off (D14)."""
-    cost_scale: CostScale = "discount"
+    cost_scale: CostScale = "episode"
     """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
-    margin_confidence: float = 0.0
-    """z: the slack is measured from J_c + z standard errors; 1 to 1.6 is sensible, 0 is off."""
+    margin_confidence: float = 1.0
+    """z: the slack is measured from J_c + z standard errors; 0 (published) is off."""
     spent_confidence: float = 0.0
     """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
     start_recovering: bool = False
     """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
+    surprise_memory: float = 8.0
+    """Reward steps over which unforeseen rises of a cost are averaged; 0 (published) is off."""
     line_search: bool = True
     """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
     region: TrustRegion = TrustRegion()
-    critic: CriticFit = CriticFit()
+    critic: CriticFit = CriticFit(critic_first=True)
 
     def __post_init__(self) -> None:
         self.region.check_search(self.line_search)
@@ -75,24 +81,29 @@ class CTRPO:
                 f"margin_confidence={self.margin_confidence} and "
                 f"spent_confidence={self.spent_confidence} must not be negative; 0 is off."
             )
+        if self.surprise_memory and self.surprise_memory < 1:
+            raise ValueError(
+                f"surprise_memory={self.surprise_memory} must be at least 1 step; 0 is off."
+            )
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)
         check_interior(terms)
 
-    def init(self, constraints: int, policy: Policy | None = None) -> Array:
-        """[K] which constraints are in recovery."""
+    def init(self, constraints: int, policy: Policy | None = None) -> tuple[Array, Surprise]:
+        """([K] which constraints are in recovery, what earlier steps did to the costs)."""
         if isinstance(self.beta, tuple) and len(self.beta) != constraints:
             raise ValueError(
                 f"beta has {len(self.beta)} values for {constraints} constraint(s); give one "
                 "number for all or one for each."
             )
-        return jnp.full(constraints, self.start_recovering)
+        return jnp.full(constraints, self.start_recovering), Surprise.create(constraints)
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         upper = batch.cost_return + self.margin_confidence * batch.cost_error
-        recovering = self.mode(learner.extra, batch, upper)
+        was, surprise = learner.extra
+        recovering = self.mode(was, batch, upper)
         share = recovery_weights(
             recovering, upper - self.hysteresis * batch.cost_limit, batch.cost_limit
         )
@@ -103,11 +114,23 @@ class CTRPO:
             beta=jnp.where(recovering, 0.0, jnp.asarray(self.beta, upper.dtype)),
             confidence=self.spent_confidence,
         )
+        surprise, reach = self.bounded(surprise, batch, barriers, recovering.any())
         move = self.region.maximise(
-            learner.policy, batch, advantage, barriers, accept=self.accept()
+            learner.policy, batch, advantage, barriers, self.accept(), reach
         )
-        metrics = self.report(recovering, barriers) | {"spent": move.trial.spent}
-        return move.improvement(recovering, metrics)
+        length = jnp.sqrt(jnp.maximum(move.trial.kl, 0.0) / self.region.radius)
+        surprise = surprise.taken(move.trial.spent, jnp.where(recovering.any(), 0.0, length))
+        metrics = self.report(recovering, barriers) | {"spent": move.trial.spent, "reach": reach}
+        return move.improvement((recovering, surprise), metrics)
+
+    def bounded(
+        self, surprise: Surprise, batch: Batch, barriers: Barriers, recovering: Array
+    ) -> tuple[Surprise, Array]:
+        """What this epoch adds to the surprises, and how long a step they allow."""
+        if not self.surprise_memory:
+            return surprise, jnp.ones_like(batch.progress)
+        surprise = surprise.measured(batch.cost_return, self.surprise_memory)
+        return surprise, jnp.where(recovering, 1.0, surprise.reach(barriers.slack))
 
     def mode(self, was: Array, batch: Batch, upper: Array) -> Array:
         """[K] recovery is entered at J + z·se ≥ b and left once J < h·b and J + z·se < b."""

@@ -77,11 +77,18 @@ class CriticFit:
     """Let the policy's last gradient count in that norm, as the published runs did (D7)."""
     critic_reward_weight: float = 1.0
     """Weight of the reward critic's loss beside those of the costs."""
+    critic_first: bool = False
+    """Fit to an epoch before its advantages are computed, instead of for the next one."""
 
     def __post_init__(self) -> None:
         if not self.critic_reward_weight > 0:
             raise ValueError(
                 f"critic_reward_weight={self.critic_reward_weight} must be positive; 1 is usual."
+            )
+        if self.critic_first and self.critic_stale_norm:
+            raise ValueError(
+                "critic_stale_norm=True cannot be used with critic_first=True: the norm is that of "
+                "a policy step that comes after the fit; switch one of them off."
             )
 
     def loss(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:

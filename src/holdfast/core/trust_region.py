@@ -90,17 +90,23 @@ class TrustRegion:
         advantage: Array,
         barriers: Barriers | None = None,
         accept: Accept | None = None,
+        reach: Array | float = 1.0,
     ) -> Move:
-        """One step from `old` that raises E[ratio · advantage] and stays inside the region."""
+        """One step from `old` that raises E[ratio · advantage] and stays inside the region.
+
+        `reach` makes the region smaller: the step is at most so long in units of the full one.
+        """
+        radius = reach * reach * self.radius
         local = linearise(old, batch, self.kl_average)
         gradient = self.gradient(local, advantage)
         direction, curvature = self.direction(local, gradient, barriers)
         quadratic = direction @ curvature(direction)
         power = batch.weight @ (advantage * advantage)  # so that its unit does not matter
-        step = jnp.sqrt(2 * self.radius / (quadratic + 1e-8 * power)) * direction
+        step = jnp.sqrt(2 * radius / (quadratic + 1e-8 * power)) * direction
         norm = jnp.linalg.norm(gradient)
         quadratic = quadratic / jnp.where(power > 0, power, 1.0)
-        return self.along(local, step, quadratic, norm, advantage, barriers, accept)
+        inside: Accept = lambda t: (t.gain >= 0) & (t.divergence <= radius)
+        return self.along(local, step, quadratic, norm, advantage, barriers, accept or inside)
 
     def along(
         self,
@@ -121,8 +127,8 @@ class TrustRegion:
         def try_out(scale: Array) -> Trial:
             return self.trial(local, local.moved(scale * step), advantage, barriers)
 
-        default: Accept = lambda t: (t.gain >= 0) & (t.divergence <= self.radius)
-        scale, index, trial = self.searched(try_out, accept or default, usable)
+        inside: Accept = lambda t: (t.gain >= 0) & (t.divergence <= self.radius)
+        scale, index, trial = self.searched(try_out, accept or inside, usable)
         scale = jnp.where(index > 0, scale, 0.0)
         return Move(
             policy=local.moved(scale * step),

@@ -21,7 +21,13 @@ import jax.numpy as jnp
 from holdfast.core.policies import Policy
 from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.run import Run
-from holdfast.train.collecting import TrainingError, batch_of, collect_epoch, compiled_estimate
+from holdfast.train.collecting import (
+    TrainingError,
+    advantages_of,
+    batch_of,
+    collect_epoch,
+    compiled_estimate,
+)
 from holdfast.train.environment import Spaces, refuse_biased, resolve_limits
 from holdfast.train.metrics import excess, foresee, progress_row
 from holdfast.train.state import (
@@ -69,11 +75,10 @@ def train(
             state = reset_state(run, env, state, index)
         rollout, state = collect_epoch(run, env, state, index, on_progress)
         clock.append(time.perf_counter())
-        batch, explained = batch_of(
-            run, state, rollout, limits, estimate, keys(VALUE_NOISE, index), index
-        )
+        advantages = advantages_of(rollout, estimate, keys(VALUE_NOISE, index))
+        batch, explained = batch_of(run, state, rollout, limits, advantages, index)
         clock.append(time.perf_counter())
-        learner, metrics = update(state.learner, batch, keys(UPDATE, index))
+        learner, metrics = update(state.learner, batch, keys(UPDATE, index), advantages)
         metrics = jax.device_get(metrics)
         spent = metrics.pop("spent", None)
         metrics = {name: value.item() for name, value in metrics.items()}

@@ -27,6 +27,7 @@ from holdfast.run import Run
 from holdfast.train.environment import longer_epochs, steps_in_lockstep
 from holdfast.train.metrics import cost_estimate
 from holdfast.train.state import NOISE, State, actor_of
+from holdfast.update import Advantages
 
 
 class TrainingError(RuntimeError):
@@ -93,20 +94,21 @@ def compiled_estimate(run: Run) -> Callable[..., dict[str, Array]]:
     return jax.jit(run_estimate)
 
 
-def batch_of(
-    run: Run,
-    state: State,
-    rollout: Rollout,
-    limits: Floats,
-    estimate: Callable[..., dict[str, Array]],
-    key: Array,
-    index: int,
-) -> tuple[Batch, dict[str, float]]:
-    """The batch of an epoch, and how well the critics had explained its targets."""
+def advantages_of(
+    rollout: Rollout, estimate: Callable[..., dict[str, Array]], key: Array
+) -> Advantages:
+    """Advantages and targets of an epoch as a function of critics."""
     names = ("obs", "next_obs", "action", "terminated", "truncated")
     arrays = {name: getattr(rollout, name) for name in names}
     arrays |= {name: getattr(rollout, name).astype(np.float32) for name in ("reward", "cost")}
-    parts = estimate(state.learner.critics.layers, arrays, key)
+    return lambda critics: estimate(critics.layers, arrays, key)
+
+
+def batch_of(
+    run: Run, state: State, rollout: Rollout, limits: Floats, advantages: Advantages, index: int
+) -> tuple[Batch, dict[str, float]]:
+    """The batch of an epoch, and how well the critics had explained its targets."""
+    parts = advantages(state.learner.critics)
     explained = [float(x) for x in np.asarray(parts.pop("explained"))]
     size = rollout.reward.size
     number = lambda x: jnp.asarray(x, jnp.float32)
