@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast.report.curves import curves
 from holdfast.report.figures import write_figures
+from holdfast.report.finals import UnitsName
 from holdfast.report.html import payload, write_page
 from holdfast.report.summary import summarise
 from holdfast.report.tables import write_tables
@@ -30,13 +31,14 @@ def report(
     cost_limit: float = PUBLISHED_LIMIT,
     interval: float = 10.0,
     figures: bool = True,
+    units: UnitsName = "paper",
 ) -> Path:
     """Write the report of all runs under `dirs` into the folder `out`; returns the page.
 
     `steps` compares earlier than at the end; `cost_limit` serves tables that state none. `watch`
     rewrites the page every `interval` seconds until all runs are finished (Ctrl-C ends it sooner);
     figures and tables are written once, at the end. Figures take longer than all else: `figures`
-    switches them off.
+    switches them off. `units` are those of the paper's benchmark or of its ablation figure.
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")
@@ -50,7 +52,8 @@ def report(
             finished = bool(runs) and all(run.done for run in runs)
             live = watch and not (finished and not any(not_started(path) for path in paths))
             if runs or not watch:
-                summary = summarise(runs, skipped, steps=steps, resamples=5_000 if live else 50_000)
+                size = 5_000 if live else 50_000
+                summary = summarise(runs, skipped, steps=steps, resamples=size, of=units)
                 page = write_page(folder, payload(summary, title, interval if live else None))
                 if not live:
                     if figures:

@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.report.curves import CURVES, Curve
 from holdfast.report.finals import Pair
 from holdfast.report.html import limits, short
-from holdfast.report.summary import METRICS, Summary
+from holdfast.report.summary import METRICS, Summary, printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,17 +85,18 @@ def aggregate(summary: Summary) -> "Figure | None":
     tint, y = colours(summary), np.arange(len(rows), dtype=float)
     y[len(groups[0]) :] += 0.6
     for axis, metric in zip(axes.flat, METRICS, strict=True):
-        top = _reach([summary.aggregate[n][metric].high for n in rows])
+        top = _reach([printed(summary, n, metric).high for n in rows])
         for height, name in zip(y, rows, strict=True):
-            e, safe = summary.aggregate[name][metric], name in summary.safe
+            e, safe = printed(summary, name, metric), name in summary.safe
             axis.barh(height, min(e.value, top), 0.66, color=tint[name], alpha=0.9 if safe else 0.4)
             if e.value <= top:
                 axis.plot([e.low, min(e.high, top)], [height] * 2, color="#1d2330", lw=1.2)
             else:
                 axis.text(top, height, f"{e.value:.3g} ▸", ha="right", va="center", fontsize=7)
-        axis.set(title=TITLES[metric], yticks=y, yticklabels=rows)
+        title = TITLES[metric].removesuffix(" − 1" if summary.limit_at else "")
+        axis.set(title=title, yticks=y, yticklabels=rows)
         axis.grid(axis="y", visible=False)
-    axes.flat[0].axvline(0, color="#c2410c", ls="--", lw=1)
+    axes.flat[0].axvline(summary.limit_at, color="#c2410c", ls="--", lw=1)
     for group, at in (("probably unsafe", y[0]), ("probably safe", y[-1])):
         if summary.safe if "unsafe" not in group else summary.unsafe:
             place = {"xy": (1.01, at), "xycoords": ("axes fraction", "data")}

@@ -8,6 +8,7 @@ and left out; half a run is not a result.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -99,14 +100,19 @@ def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Pair, Fin
     return result
 
 
-def units(values: Mapping[Pair, Final], task: str) -> Units:
-    """Returns in units of PPO's mean and regrets in units of CPO's IQM, as in the paper.
+UnitsName = Literal["paper", "ablation"]
+"""Of the paper's benchmark figure, or of its ablation figure."""
+
+
+def units(values: Mapping[Pair, Final], task: str, of: UnitsName = "paper") -> Units:
+    """Returns in units of PPO's mean and regrets in units of CPO's IQM, or mean, as in the paper.
 
     Where one is missing or zero, the largest value on the task among all algorithms serves.
     """
     here = {label: final for (label, where), final in values.items() if where == task}
     reward = {label: float(abs(final.reward.mean())) for label, final in here.items()}
-    regret = {label: float(stats.iqm(final.regret)) for label, final in here.items()}
+    middle = stats.iqm if of == "paper" else np.mean
+    regret = {label: float(middle(final.regret)) for label, final in here.items()}
     by_reward = _baseline(reward, "ppo")
     by_regret = _baseline(regret, "cpo")
     return Units(

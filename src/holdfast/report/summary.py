@@ -2,13 +2,22 @@
 """Everything a report says, as values: computed once, drawn by the page, figures and tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from holdfast.core import stats
 from holdfast.core.stats import Array, Estimate, Profile
-from holdfast.report.finals import Final, Pair, Units, finals, horizons, marks, units
+from holdfast.report.finals import (
+    Final,
+    Pair,
+    Units,
+    UnitsName,
+    finals,
+    horizons,
+    marks,
+    units,
+)
 from holdfast.report.holding import Held, held
 from holdfast.runs.log import RunLog
 
@@ -38,6 +47,8 @@ class Summary:
     """Per pair the IQM over seeds of reward, cost, regret, with 95 % bootstrap intervals."""
     aggregate: Mapping[str, Mapping[str, Estimate]]
     """Per label with results on all tasks: IQM of normalised excess, reward, regret."""
+    limit_at: float
+    """Where the limit lies in printed normalised costs: 0 (cost / limit − 1), 1 (cost / limit)."""
     safe: tuple[str, ...]
     unsafe: tuple[str, ...]
     partial: tuple[str, ...]
@@ -58,6 +69,7 @@ def summarise(
     *,
     steps: int | None = None,
     resamples: int = 50_000,
+    of: UnitsName = "paper",
 ) -> Summary:
     """Compare `runs` at equal steps; see `finals` for what is compared and what is left out."""
     if not runs:
@@ -65,7 +77,7 @@ def summarise(
     labels, tasks = _ordered(runs), tuple(sorted({run.task for run in runs}))
     horizon = horizons(runs, steps)
     final = finals(runs, horizon)
-    unit = {task: units(final, task) for task in tasks}
+    unit = {task: units(final, task, of) for task in tasks}
     whole = [label for label in labels if all((label, task) in final for task in tasks)]
     scores = {label: normalised(final, unit, label, tasks) for label in whole}
     aggregate = {
@@ -83,6 +95,7 @@ def summarise(
         units=unit,
         estimates={pair: _estimates(values) for pair, values in final.items()},
         aggregate=aggregate,
+        limit_at=1.0 if of == "ablation" else 0.0,
         safe=tuple(safe),
         unsafe=tuple(unsafe),
         partial=tuple(label for label in labels if label not in whole),
@@ -94,6 +107,12 @@ def summarise(
         incomplete=_incomplete(runs, horizon, final),
         skipped=tuple(skipped),
     )
+
+
+def printed(summary: Summary, label: str, metric: str) -> Estimate:
+    """An aggregate as figures and tables show it: costs centred or not, as the units say."""
+    e, shift = summary.aggregate[label][metric], summary.limit_at if metric == "excess" else 0.0
+    return replace(e, value=e.value + shift, low=e.low + shift, high=e.high + shift)
 
 
 def normalised(

@@ -11,7 +11,7 @@ from holdfast.core.stats import Estimate
 from holdfast.report.finals import Pair, regret_column
 from holdfast.report.holding import Held
 from holdfast.report.html import differing, short
-from holdfast.report.summary import METRICS, TABLE, Summary, normalised
+from holdfast.report.summary import METRICS, TABLE, Summary, normalised, printed
 
 ESTIMATE = ("iqm", "low", "high")
 PAIR = ("algorithm", "task")
@@ -64,10 +64,10 @@ def _final(summary: Summary) -> Rows:
 
 
 def _aggregate(summary: Summary) -> Rows:
-    for name, estimates in summary.aggregate.items():
+    for name in summary.aggregate:
         group = "probably safe" if name in summary.safe else "probably unsafe"
         for metric in METRICS:
-            yield [name, group, metric, *_numbers(estimates[metric])]
+            yield [name, group, metric, *_numbers(printed(summary, name, metric))]
 
 
 def _improvement(summary: Summary) -> Rows:
@@ -147,9 +147,7 @@ def latex_aggregate(summary: Summary) -> str:
     lines += [r"& Algorithm & Final cost & Return & Cost regret \\", r"\midrule"]
     for group, names in (("probably safe", summary.safe), ("probably unsafe", summary.unsafe)):
         for i, name in enumerate(names):
-            each = summary.aggregate[name]
-            cells = [
-                f"${e.value:.3f}$ $[{e.low:.3f}, {e.high:.3f}]$" for e in (each[m] for m in METRICS)
-            ]
+            each = [printed(summary, name, metric) for metric in METRICS]
+            cells = [f"${e.value:.3f}$ $[{e.low:.3f}, {e.high:.3f}]$" for e in each]
             lines.append(rf"{group if i == 0 else ''} & {latex(name)} & {' & '.join(cells)} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])

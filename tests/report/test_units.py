@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two normalisations of the paper: that of its benchmark figure and that of its ablation."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_runs import TASKS, write_runs
+
+from holdfast.report.summary import printed, summarise
+from holdfast.report.tables import write_tables
+from holdfast.runs.find import load
+
+
+def test_ablation_units_by_hand(tmp_path: Path):
+    runs, _ = load([write_runs(tmp_path / "runs", seeds=4, unfinished=False)])
+    paper, ablation = (summarise(runs, resamples=100, of=of) for of in ("paper", "ablation"))
+    for task in TASKS:
+        regret = paper.finals["cpo", task].regret
+        assert ablation.units[task].regret == pytest.approx(regret.mean())
+        assert paper.units[task].regret == pytest.approx(np.sort(regret)[1:-1].mean())
+        assert paper.units[task].regret != ablation.units[task].regret
+        assert ablation.units[task].reward == paper.units[task].reward
+    for label in paper.aggregate:
+        centred, plain = (printed(found, label, "excess") for found in (paper, ablation))
+        assert plain.value == pytest.approx(1 + centred.value) and plain.high > plain.low
+        assert printed(ablation, label, "reward") == ablation.aggregate[label]["reward"]
+    assert paper.safe == ablation.safe
+    write_tables(tmp_path / "out", ablation)
+    with open(tmp_path / "out" / "aggregate.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "excess"]
+    assert {row["algorithm"]: row["group"] for row in rows}["c-trpo"] == "probably safe"
+    assert all(float(row["iqm"]) > 0.5 for row in rows)
+
+
+def test_the_papers_ablation_figure(published: Path):
+    runs, _ = load([published / "paper_runs.parquet"])
+    with open(published / "paper_iqm.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["figure"] == "ablation"]
+    names = {row["algorithm"] for row in rows} | {"ppo"}
+    found = summarise([run for run in runs if run.label in names], resamples=100, of="ablation")
+    metric = {"final_cost": "excess", "reward": "reward", "cost_regret": "regret"}
+    assert len(rows) == 12
+    for row in rows:
+        shown = printed(found, row["algorithm"], metric[row["metric"]])
+        assert shown.value == pytest.approx(float(row["iqm"]), abs=2e-6), row
