@@ -206,6 +206,23 @@ def test_predicted_changes_are_compared_with_the_next_epoch(estimate):
     assert "spent" not in plain.metrics and "realised" not in plain.metrics
 
 
+def test_the_worst_case_is_told_and_changes_nothing():
+    """It is above the prediction by what the KL adds, and the learned bits are the same."""
+    ends = {}
+    for told in (True, False):
+        run = small("probe/Speed-v0", epochs=2, worst_case=told)
+        rows = list(train(run, make_env("probe/Speed-v0", run.num_envs)))
+        ends[told] = state_arrays(rows[-1].state)
+        last = rows[-1].metrics
+        assert ("worst_case" in last) == told
+        if told:
+            factor = 100 * 0.99 / 0.01 * last["epsilon_c"]  # κ γ/(1 − γ) ε_c; one action, so no d_a
+            added = (2 * last["kl"]) ** 0.5 * factor
+            assert last["worst_case"] == pytest.approx(last["spent"] + added, rel=1e-4)
+            assert added > 0 and 0 <= last["delta_beta"] <= 0.01 * (1 + 1e-6)
+    same(ends[True], ends[False])
+
+
 def test_regret_is_the_sum_of_positive_excesses():
     """C23 on a run: V_c = (30, 20, 27), b = 25 gives 7."""
     from holdfast.core.stats import cost_regret

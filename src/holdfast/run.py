@@ -67,6 +67,8 @@ class Run:
     """Clip actions to their bounds (D9); auto: for foreign environments, which may insist on it."""
     cost_value_noise: float = 0.0
     """σ of the noise on cost values, for the paper's ablation."""
+    worst_case: bool = False
+    """Log how far each update can raise the cost at worst (`epsilon_c`, `worst_case`)."""
     epoch_reset: Literal["auto", "always", "never"] = "auto"
     """Reset (seeded) at each epoch's start; auto: only if nothing else makes resuming exact."""
     vectorise: Literal["sync", "process"] = "sync"

@@ -136,6 +136,10 @@ def test_a_folder_with_other_settings_is_refused(tmp_path: Path):
         record = json.dumps({"run": to_json(cell.run)})
         (tmp_path / cell.name / "run.json").write_text(record)
     refuse_other_settings(found, tmp_path)
+    early = tmp_path / found[0].name / "run.json"  # begun before a setting existed
+    record = {"run": {k: v for k, v in to_json(found[0].run).items() if k != "worst_case"}}
+    early.write_text(json.dumps(record))
+    refuse_other_settings(found, tmp_path)
     longer = cells(with_options(parse_suite("mine", SMALL), 1000, None))
     with pytest.raises(ValueError, match="was begun with steps=400, and steps=1000 is asked for"):
         refuse_other_settings(longer, tmp_path)

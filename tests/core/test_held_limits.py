@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
+from holdfast.core.holding import attained, calibration, excursions, growth, safe_from, violations
 from holdfast.core.stats import cost_regret
 
 
@@ -62,3 +62,9 @@ def test_calibration_is_the_slope():
     assert math.isnan(calibration([0.0], [1.0]))
     noise = np.random.default_rng(0).normal(size=(2, 4000))
     assert abs(calibration(*noise)) < 0.1  # the control: what is not related has no slope
+
+
+def test_a_bound_is_attained_where_the_change_reaches_it():
+    share, typical = attained([1.0, 2.0, 4.0, np.nan], [1.0, 1.0, -1.0, 9.0])
+    assert share == pytest.approx(1 / 3) and typical == 0.5
+    assert math.isnan(attained([0.0], [1.0])[0])

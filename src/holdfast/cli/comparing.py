@@ -17,9 +17,9 @@ from holdfast.bench.estimate import forecast
 from holdfast.bench.scheduler import train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
 from holdfast.report import report
-from holdfast.run import to_json
+from holdfast.run import Run, from_json, to_json
 from holdfast.runs.checkpoint import read_json, write_json
-from holdfast.runs.log import PUBLISHED_LIMIT, flatten
+from holdfast.runs.log import PUBLISHED_LIMIT, Setting, flatten
 
 
 def bench(
@@ -87,14 +87,18 @@ def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
         file = out / cell.name / "run.json"
         if not file.exists():
             continue
-        begun = flatten(read_json(file)["run"])
-        wanted = flatten(json.loads(json.dumps(to_json(cell.run))))
+        # A setting that did not exist when it was begun has its default.
+        begun, wanted = map(_settings, (from_json(read_json(file)["run"]), cell.run))
         for name in sorted(begun.keys() | wanted.keys()):
             if begun.get(name) != wanted.get(name):
                 raise ValueError(
                     f"'{file.parent}' was begun with {name}={begun.get(name)}, and {name}="
                     f"{wanted.get(name)} is asked for; choose another --out or remove that folder."
                 )
+
+
+def _settings(run: Run) -> dict[str, Setting]:
+    return flatten(json.loads(json.dumps(to_json(run))))
 
 
 def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:
@@ -157,6 +161,7 @@ def report_command(
     steps: float | None = None,
     cost_limit: float = PUBLISHED_LIMIT,
     figures: bool = True,
+    units: Literal["paper", "ablation"] = "paper",
 ) -> None:
     """Compare runs: one page for the browser, figures and tables.
 
@@ -168,9 +173,13 @@ def report_command(
         steps: Compare at so many environment steps instead of at the end.
         cost_limit: The limit of runs that state none, such as published tables.
         figures: Write PNG, SVG and PDF figures too; they take longer than all else.
+        units: Those of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
+            / limit − 1), or of its ablation figure (the mean of CPO's, cost / limit).
     """
     if steps is not None and steps != int(steps):
         raise ValueError(f"--steps {steps} must be a whole number, such as 1e6.")
     at = None if steps is None else int(steps)
-    page = report(dirs, out, watch, title=title, steps=at, cost_limit=cost_limit, figures=figures)
+    page = report(
+        dirs, out, watch, title=title, steps=at, cost_limit=cost_limit, figures=figures, units=units
+    )
     print(page)

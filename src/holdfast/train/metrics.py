@@ -7,9 +7,13 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
+import jax
 import numpy as np
 
 from holdfast.core.episodes import Episodes
+from holdfast.core.policies import Policy
+from holdfast.core.types import Batch, in_units
+from holdfast.core.worst_case import worst_case
 from holdfast.envs.base import Floats, VecEnv
 from holdfast.run import Run
 from holdfast.train.state import State
@@ -52,6 +56,21 @@ def foresee(
     ends = ["", *(f"/{cost}" for cost in env.cost_names)] if len(env.cost_names) > 1 else [""]
     row = {f"{name}{end}": float(v[i]) for name, v in metrics.items() for i, end in enumerate(ends)}
     return replace(state, forecast=forecast), row
+
+
+def foretell(
+    run: Run, old: Policy, new: Policy, batch: Batch, metrics: Mapping[str, float]
+) -> dict[str, float]:
+    """The worst that the update can do to the cost, and what the barrier leaves of the radius."""
+    batch = in_units(batch, getattr(run.algorithm, "cost_scale", "discount"))
+    said = {name: float(x) for name, x in _worst_case(old, new, batch, run.cost_gamma).items()}
+    region = getattr(run.algorithm, "region", None)
+    if region is not None:
+        said["delta_beta"] = region.radius - (metrics["divergence"] - metrics["kl"])
+    return said
+
+
+_worst_case = jax.jit(worst_case)
 
 
 def progress_row(
