@@ -35,7 +35,7 @@ from holdfast.core.linearise import linearise
 from holdfast.core.policies import Policy
 from holdfast.core.solve import Product, conjugate_gradients
 from holdfast.core.types import sampled_batch
-from holdfast.envs.acting import Rollout
+from holdfast.envs.rollout import Rollout
 from holdfast.runs.folder import load_state, open_folder
 from holdfast.runs.progress import read_rows
 from holdfast.train.collecting import collect_epoch

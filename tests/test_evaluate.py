@@ -10,9 +10,11 @@ from rich.console import Console
 
 from holdfast import Agent, make_env, make_run
 from holdfast.bars import EvaluationBar
+from holdfast.envs.acting import Actor
 from holdfast.envs.base import episode_cost_bounds
 from holdfast.envs.make import known_ids
 from holdfast.envs.probe import PROBES
+from holdfast.envs.rollout import Playing
 from holdfast.evaluate import evaluate
 from holdfast.train import train
 from small_runs import SMALL
@@ -115,6 +117,27 @@ def test_safety_is_proved_where_it_holds():
     assert result.summary()["cost"]["cost"]["cost_bound"] == 20.0
     wide = agent.evaluate(episodes=10, until_decided=True, cost_bound={"cost": 60.0})
     assert wide.verdict.safe == "yes" and len(wide.returns) > len(result.returns)
+
+
+def test_workers_play_the_same_episodes(capsys):
+    """Whole episodes in other processes, bit for bit those of one process."""
+    noise_alone = Actor((), np.ones(3, np.float32))
+    found = {}
+    for workers in (1, 2, 3):
+        env = make_env("SafetyHopperVelocity-v1", 3, workers=workers)
+        assert isinstance(env, Playing) == (workers > 1)
+        found[workers] = evaluate(noise_alone, env, {"cost": 25.0}, episodes=7)
+        other = evaluate(noise_alone, env, {"cost": 25.0}, episodes=7, seed=5)
+        env.close()
+        assert found[workers].workers == workers
+        assert not np.array_equal(found[workers].returns, other.returns)
+    for name in ("returns", "costs", "lengths"):
+        one, *more = (getattr(found[workers], name) for workers in (1, 2, 3))
+        assert all(np.array_equal(one, each) for each in more)
+    found[1].print(Console(width=200))
+    assert "in this process" in capsys.readouterr().out
+    found[2].print(Console(width=200))
+    assert "in 2 worker processes" in capsys.readouterr().out
 
 
 class Unknown(gym.Env):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from holdfast import make_env, make_run
-from holdfast.envs.acting import Actor, Normaliser, collect
+from holdfast.envs.acting import Actor, Normaliser
+from holdfast.envs.rollout import collect
 from holdfast.train import train
 from holdfast.train.environment import Spaces
 from holdfast.train.state import first_state, numpy_actor

@@ -169,7 +169,7 @@ class Agent:
         now and then, how many have ended, and what they say.
         """
         spaces = self._trained()[1]
-        batch = open_env(self.run, env or self.run.env, cost, lockstep=True)
+        batch = open_env(self.run, env or self.run.env, cost, to_evaluate=True)
         try:
             return evaluate(
                 self.actor(),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation: fresh episodes of a fixed policy, and what they say about its safety.
 
-Episode i is a function of (policy, seed, i): its environment is reset with seed + i and its actions
-draw from a generator of their own. So how many episodes are asked for does not change any of them,
-going on after a look adds to what is there, and the number of environments does not matter.
+Episode i is a function of (policy, seed, i). So how many episodes are asked for does not change any
+of them, going on after a look adds to what is there, and neither the number of environments nor
+that of worker processes matters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,14 +22,13 @@ from rich.table import Table
 
 from holdfast.core.stats import iqm
 from holdfast.core.verdict import Verdict, verdict
-from holdfast.envs.acting import Actor, action_map
-from holdfast.envs.base import Bools, Step, VecEnv, episode_cost_bounds
+from holdfast.envs.acting import Actor
+from holdfast.envs.base import VecEnv, episode_cost_bounds
+from holdfast.envs.rollout import Playing, Round, play_round
 
 CostBound = float | Mapping[str, float]
 OnEpisodes = Callable[[int, Verdict | None], None]
 """Told how many episodes have ended and, now and then, what they say."""
-BLOCK = 64
-"""Steps for which noise is drawn at once."""
 LOOKS = 1.05
 """Growth of the number of episodes between two looks at whether the answer is there."""
 
@@ -51,6 +50,8 @@ class Evaluation:
     """The most that one episode can cost, for each constraint, where it is known."""
     discount: float = 1.0
     """Of the costs; 1: plain sums."""
+    workers: int = 1
+    """Processes that played them."""
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -92,6 +93,7 @@ class Evaluation:
         """The summary as a table, and the verdict in two sentences."""
         data, judged = self.summary(), self.verdict
         how = "most likely actions" if self.deterministic else "sampled actions"
+        how += f", in {self.workers} worker processes" if self.workers > 1 else ", in this process"
         table = Table(title=f"{data['episodes']} fresh episodes, {how}", title_justify="left")
         for column in ("", "mean", "IQM", "proved at 95 %", "if the tail is as seen", "limit"):
             table.add_column(column, justify="left" if not column else "right")
@@ -165,7 +167,7 @@ def evaluate(
             "nothing can be proved safe, as this environment does not say what an episode can cost "
             "at most: pass that as cost_bound= (--cost-bound), or leave until_decided out."
         )
-    rounds = _rounds(actor, env, seed, deterministic, discount)
+    rounds = _rounds(actor, env, Round(seed, 0, deterministic, discount))
     table = np.zeros((0, 2 + len(limits)))
     wanted = min(episodes, max_episodes) if until_decided else episodes
     while True:
@@ -182,6 +184,7 @@ def evaluate(
             deterministic,
             bounds,
             discount,
+            getattr(env, "workers", 1),
         )
         said = result.verdict  # raises where a cost lies outside its bounds
         if on_progress is not None and until_decided:
@@ -205,52 +208,9 @@ def _bounds(
     return (float(given),) * len(limits)
 
 
-def _rounds(
-    actor: Actor,
-    env: VecEnv,
-    seed: int,
-    deterministic: bool,
-    discount: float,
-) -> Iterator[NDArray[np.float64]]:
-    """Rounds of one episode for each environment: rows [N, 2 + K] of return, length, costs.
-
-    Every episode of a round counts. Taking the first that finish would favour short ones, which are
-    often the unsafe or the failed ones.
-    """
-    first, n = 0, env.num_envs
+def _rounds(actor: Actor, env: VecEnv, wanted: Round) -> Iterator[NDArray[np.float64]]:
+    """Rounds of one episode for each environment: rows [N, 2 + K] of return, length, costs."""
     while True:
-        rows = np.zeros((n, 2 + len(env.cost_names)))
-        for played in play(actor, env, seed, first, deterministic):
-            cost = np.float64(discount) ** played.time * played.step.cost
-            each = np.column_stack([played.step.reward, np.ones(n), cost])
-            rows += played.running[:, None] * each
-        yield rows
-        first += n
-
-
-@dataclass(frozen=True)
-class Played:
-    """One step of a round."""
-
-    time: int
-    """From 0."""
-    action: NDArray[Any]
-    """[N, ...] as the environments took it."""
-    step: Step
-    running: Bools
-    """[N] whether the step belongs to the round's episode, and not to one after it."""
-
-
-def play(actor: Actor, env: VecEnv, seed: int, first: int, deterministic: bool) -> Iterator[Played]:
-    """Episode `first + i` in environment i, until all have ended."""
-    n, to_env = env.num_envs, action_map(env.action_space, actor.clip)
-    generators = [np.random.default_rng([seed, first + i]) for i in range(n)]
-    obs, time, noise, running = env.reset(seed + first), 0, None, np.ones(n, np.bool_)
-    while running.any():
-        if not deterministic and time % BLOCK == 0:
-            noise = np.stack([actor.draw(rng, (BLOCK,)) for rng in generators], 1)
-        action = to_env(actor.act(actor.view(obs), None if noise is None else noise[time % BLOCK]))
-        step = env.step(action)
-        yield Played(time, action, step, running.copy())
-        running &= ~(step.terminated | step.truncated)
-        obs, time = step.obs, time + 1
+        itself = isinstance(env, Playing)
+        yield env.play_round(actor, wanted) if itself else play_round(env, actor, wanted)
+        wanted = replace(wanted, first=wanted.first + env.num_envs)

@@ -71,8 +71,8 @@ class Run:
     """Log how far each update can raise the cost at worst (`epsilon_c`, `worst_case`)."""
     epoch_reset: Literal["auto", "always", "never"] = "auto"
     """Reset (seeded) at each epoch's start; auto: only if nothing else makes resuming exact."""
-    vectorise: Literal["sync", "process"] = "sync"
-    """How foreign environments run: in this process or in worker processes."""
+    vectorise: Literal["auto", "sync", "process"] = "auto"
+    """Where foreign environments run: in this process, in workers; auto: where it is faster."""
     workers: int = 0
     """Processes that act; 0: one a core where that pays, 1: all in this process. Same bits."""
     save_every: int = 1

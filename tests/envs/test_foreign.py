@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.foreign.tape import episode_seed
 from holdfast.envs.make import known_ids, make_env
 from holdfast.envs.probe_env import ProbeEnv
+from holdfast.envs.workers import WorkerEnv
 
 
 class Walk(gym.Env):
@@ -340,7 +342,7 @@ def test_refuses_bad_input_in_one_sentence():
         (3, {}, "is no environment"),
         (Walk, {"num_envs": 0}, "at least 1"),
         (Walk, {"workers": -1}, "0 means one for each core"),
-        (Walk, {"vectorise": "threads"}, "'sync' .* or 'process'"),
+        (Walk, {"vectorise": "threads"}, "'sync' .* 'process' or 'auto'"),
         (vector, {}, "vectorised already"),
         (old_reset, {}, r"returned a ndarray, expected \(obs, info\)"),
         (old_step, {}, "returned 4 values"),
@@ -386,6 +388,36 @@ def test_processes_give_the_numbers_of_the_loop(workers):
     split.close()
     with pytest.raises(RuntimeError, match="is closed"):
         split.reset(0)
+
+
+class Slow(Walk):
+    def step(self, action):
+        time.sleep(2e-3)
+        return super().step(action)
+
+
+def test_auto_shares_what_is_dear_and_can_be_sent(monkeypatch):
+    """Cheap batches, single environments and what no other process can open stay here."""
+    monkeypatch.setenv("HOLDFAST_CORES", "2")
+    lock = threading.Lock()
+    kept = (
+        (Walk, 4, {}),
+        (Slow, 1, {}),
+        (lambda: Slow() if lock else None, 4, {}),
+        (Slow, 4, {"workers": 1}),
+        (Slow, 4, {"vectorise": "sync"}),
+        (Slow, 4, {"lockstep": True}),
+    )
+    for source, count, options in kept:
+        env = make_env(source, count, **{"lockstep": False} | options)
+        assert not isinstance(env, WorkerEnv), options
+        env.close()
+    loop = make_env(Slow, 4, vectorise="sync")
+    for source, options in ((Slow, {}), (Walk, {"workers": 2})):
+        shared = make_env(source, 4, lockstep=False, **options)
+        assert isinstance(shared, WorkerEnv) and shared.workers == 2
+        assert_same(play(loop, steps=20), play(shared, steps=20))
+        shared.close()
 
 
 def test_processes_run_ids_that_only_this_process_registered():

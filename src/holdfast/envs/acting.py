@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acting: a policy as plain NumPy data, and the one loop that collects an epoch with it.
+"""Acting: a policy as plain NumPy data.
 
 A small MLP on a few observations is faster here than through a JAX dispatch, and worker processes
 need not load JAX. Randomness is given, not drawn: who acts, and where, changes nothing. Nor does it
@@ -11,25 +11,17 @@ elementwise functions round each number alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from math import isfinite
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Floats, OnProgress, Step, VecEnv
+from holdfast.envs.base import Floats
 
 Float32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
-
-PATIENCE = 64
-"""Vector steps between two calls of `on_progress`."""
-
-
-class NotFinite(ValueError):
-    """An environment produced NaN or infinity."""
 
 
 @dataclass(frozen=True)
@@ -182,155 +174,3 @@ def box_scale(space: gym.spaces.Box) -> tuple[NDArray[Any], NDArray[Any]]:
     finite = np.isfinite(space.low) & np.isfinite(space.high)
     low, high = np.where(finite, space.low, -1.0), np.where(finite, space.high, 1.0)
     return ((low + high) / 2).astype(space.dtype), ((high - low) / 2).astype(space.dtype)
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """T steps of N environments; observations as the policy saw them."""
-
-    seen: Float32
-    """[T + 1, N, O] before each action, and before the next."""
-    final: Float32
-    """[M, O] true successors at the ends of episodes, by environment, then time."""
-    action: NDArray[Any]
-    """[T, N, A] or [T, N, D], as the policy gave it."""
-    reward: NDArray[np.float64]
-    """[T, N]"""
-    cost: NDArray[np.float64]
-    """[T, N, K]"""
-    terminated: NDArray[np.bool_]
-    """[T, N]"""
-    truncated: NDArray[np.bool_]
-    """[T, N]"""
-    mean: NDArray[np.float64]
-    """[N, O] of what each environment gave to act on next, before normalising."""
-    var: NDArray[np.float64]
-    """[N, O]"""
-
-    @property
-    def obs(self) -> Float32:
-        """[T, N, O]"""
-        return self.seen[:-1]
-
-    @property
-    def next_obs(self) -> Float32:
-        """[T, N, O] true successors."""
-        out = self.seen[1:].copy()
-        out.swapaxes(0, 1)[self.done.T] = self.final
-        return out
-
-    @property
-    def done(self) -> NDArray[np.bool_]:
-        return self.terminated | self.truncated
-
-    def to_arrays(self) -> Arrays:
-        """Field -> array, for another process."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def join(cls, parts: list[Arrays]) -> Rollout:
-        """One rollout of shares of a batch, in the order of their environments."""
-        axis = {"final": 0, "mean": 0, "var": 0}
-        whole = lambda name: np.concatenate([part[name] for part in parts], axis.get(name, 1))
-        return cls(**{field.name: whole(field.name) for field in fields(cls)})
-
-
-@runtime_checkable
-class Collecting(Protocol):
-    """A batch that can act by itself for a whole epoch, without a hand-over at every step."""
-
-    @property
-    def observation(self) -> Floats:
-        """[N, O] what to act on next."""
-        ...
-
-    def collect(
-        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
-    ) -> Rollout:
-        """Act for noise.shape[0] steps with frozen statistics; noise [T, N, noise_size]."""
-        ...
-
-
-def collect(
-    env: VecEnv,
-    obs: Floats,
-    actor: Actor,
-    noise: Float32,
-    *,
-    moving: bool = False,
-    raw_final_obs: bool = False,
-    on_progress: OnProgress | None = None,
-) -> tuple[Rollout, Floats, Actor]:
-    """Act for noise.shape[0] vector steps from `obs`; returns also the last obs and the actor.
-
-    `moving` statistics change with every step, as in the published runs (D8), so the actor that is
-    returned has others; otherwise they are frozen, and `Rollout.mean` and `var` are what to merge.
-    """
-    check_noise(noise, len(obs), actor)
-    shape, size = noise.shape[:2], obs.shape[1]
-    choices = actor.std is None
-    width, kind = (len(actor.sizes), np.int32) if choices else (actor.noise_size, np.float32)
-    seen = np.empty((shape[0] + 1, shape[1], size), np.float32)
-    action = np.empty((*shape, width), kind)
-    raw = np.empty((0 if moving else shape[0], shape[1], size))
-    reward, cost = np.empty(shape), np.empty((*shape, len(env.cost_names)))
-    terminated, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
-    finals: list[list[NDArray[Any]]] = [[] for _ in range(shape[1])]
-    to_env = action_map(env.action_space, actor.clip)
-    seen[0] = actor.view(obs)
-    for t in range(shape[0]):
-        action[t] = actor.act(seen[t], noise[t])
-        step = env.step(to_env(action[t]))
-        reward[t], cost[t] = step.reward, step.cost
-        terminated[t], truncated[t] = step.terminated, step.truncated
-        if moving:
-            _reject_broken_obs(step, t)
-            assert actor.normaliser is not None
-            actor = replace(actor, normaliser=actor.normaliser.merge(step.obs))
-        else:
-            raw[t] = step.obs
-        seen[t + 1] = actor.view(step.obs)
-        if step.obs is not step.next_obs:
-            for i in np.flatnonzero(step.terminated | step.truncated):
-                last = step.next_obs[i]
-                finals[i].append(last if raw_final_obs else actor.view(last))
-        obs = step.obs
-        if on_progress is not None and (t + 1) % PATIENCE == 0:
-            on_progress((t + 1) * shape[1])
-    final = np.array([row for rows in finals for row in rows], np.float32).reshape(-1, size)
-    parts = moments(raw) if len(raw) else (np.zeros((shape[1], 0)),) * 2
-    rollout = Rollout(seen, final, action, reward, cost, terminated, truncated, *parts)
-    return rollout, obs, actor
-
-
-def check_noise(noise: NDArray[Any], num_envs: int, actor: Actor) -> None:
-    """Refuse noise that does not fit the batch."""
-    if noise.ndim != 3 or noise.shape[1:] != (num_envs, actor.noise_size):
-        raise ValueError(
-            f"noise of shape {noise.shape} does not fit: expected (steps, {num_envs}, "
-            f"{actor.noise_size}), one row for each environment and step."
-        )
-
-
-def _reject_broken_obs(step: Step, t: int) -> None:
-    """Before the moving statistics see it, or one bad number would spoil all environments."""
-    ended = step.obs is not step.next_obs
-    if isfinite(step.obs.sum()) and (not ended or isfinite(step.next_obs.sum())):
-        return
-    for obs in (step.next_obs, step.obs):
-        bad = ~np.isfinite(obs).all(1)
-        if bad.any():
-            raise _not_finite(int(bad.argmax()), "an observation", t)
-
-
-def reject_not_finite(rollout: Rollout) -> None:
-    """Stop at the first NaN or infinity, naming what, where and when."""
-    for name in ("next_obs", "reward", "cost"):
-        bad = ~np.isfinite(getattr(rollout, name))
-        if bad.any():
-            t, env = (int(i) for i in np.argwhere(bad)[0][:2])
-            raise _not_finite(env, "an observation" if name == "next_obs" else f"a {name}", t)
-
-
-def _not_finite(env: int, what: str, t: int) -> NotFinite:
-    return NotFinite(f"environment {env} gave {what} that is not finite at step {t} of this epoch")

@@ -22,7 +22,7 @@ def make_env(
     *,
     constraints: Sequence[str] | None = None,
     cost: CostFunction | None = None,
-    vectorise: Vectorise = "sync",
+    vectorise: Vectorise = "auto",
     workers: int = 0,
     lockstep: bool = True,
     clip_actions: bool = True,
@@ -46,6 +46,8 @@ def make_env(
         made: Any = native.make(env, num_envs, constraints=constraints, workers=count)
         return made
     source = resolve(env, known_ids)
+    if vectorise == "auto" and lockstep and not workers:
+        vectorise = "sync"
     return open_foreign(
         source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise,
         workers=workers, clip_actions=clip_actions,

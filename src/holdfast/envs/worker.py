@@ -21,8 +21,9 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.acting import Actor, collect
+from holdfast.envs.acting import Actor
 from holdfast.envs.base import Floats, VecEnv
+from holdfast.envs.rollout import Round, collect, play_round
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -111,6 +112,10 @@ class Share:
                     env, self.obs, actor, noise, on_progress=self.on_progress
                 )
                 return rollout.to_arrays() | {"last": self.obs}
+            case "play":
+                wanted = Round(**message.head["round"])
+                actor = Actor.from_arrays(arrays)
+                return {"rows": play_round(env, actor, wanted, self.on_progress)}
             case "snapshot":
                 return env.snapshot()
             case _:

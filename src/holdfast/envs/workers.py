@@ -13,6 +13,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, BinaryIO, cast
 
@@ -20,8 +21,9 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.acting import Actor, Float32, Rollout, check_noise
+from holdfast.envs.acting import Actor, Float32
 from holdfast.envs.base import Floats, NotReproducible, OnProgress, Snapshot, Step, VecEnv
+from holdfast.envs.rollout import Rollout, Round, check_noise
 from holdfast.envs.worker import Arrays, Disconnected, Message, receive, send
 
 Process = subprocess.Popen[bytes]
@@ -146,6 +148,13 @@ class WorkerEnv:
         answers = self._ask([{"do": "collect"}] * len(given), given, on_progress)
         self._obs = np.concatenate([answer.pop("last") for answer in answers])
         return Rollout.join(answers)
+
+    def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
+        """Let every worker play its environments' episodes; the batch needs a reset afterwards."""
+        self._obs = None
+        parts = [replace(wanted, first=wanted.first + share.start) for share in self._shares]
+        heads = [{"do": "play", "round": asdict(part)} for part in parts]
+        return _joined(self._ask(heads, [actor.to_arrays()] * len(heads)), "rows")
 
     @property
     def observation(self) -> Floats:

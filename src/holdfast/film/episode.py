@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv
-from holdfast.evaluate import evaluate, play
+from holdfast.envs.rollout import Round, play
+from holdfast.evaluate import evaluate
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def instants(
     actor: Actor, env: VecEnv, address: Address, deterministic: bool, discount: float
 ) -> Iterator[Instant]:
     """Play one episode in a batch of one."""
-    for played in play(actor, env, address.seed, address.index, deterministic):
+    for played in play(env, actor, Round(address.seed, address.index, deterministic)):
         step = played.step
         yield Instant(
             float(step.reward[0]),

@@ -44,10 +44,10 @@ def open_view(run: Run, source: Any, cost: Any, mode: Mode) -> View:
         _need_display()
     alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
     if isinstance(source, str) and source in known_ids():
-        env = open_env(alone, source, cost, lockstep=True)
+        env = open_env(alone, source, cost, to_evaluate=True)
         return _native(env, mode) if hasattr(env, "simulation") else _blind(env)
     single = make_visible(source, mode)
-    env = open_env(alone, single, cost, lockstep=True)
+    env = open_env(alone, single, cost, to_evaluate=True)
     shown: str | None = getattr(single, "render_mode", None)
     if shown == "human":
         return View(env, None, lambda: time.sleep(PACE), single.close)

@@ -15,14 +15,8 @@ from jax import Array
 from holdfast.core.episodes import observes_every_age
 from holdfast.core.estimate import episode_numbers, estimate
 from holdfast.core.types import Batch
-from holdfast.envs.acting import (
-    Collecting,
-    NotFinite,
-    Rollout,
-    collect,
-    reject_not_finite,
-)
 from holdfast.envs.base import Floats, OnProgress, VecEnv
+from holdfast.envs.rollout import Collecting, NotFinite, Rollout, collect, reject_not_finite
 from holdfast.run import Run
 from holdfast.train.environment import longer_epochs, steps_in_lockstep
 from holdfast.train.metrics import cost_estimate

@@ -41,7 +41,7 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
     return np.array([run.limits.get(name, run.cost_limit) for name in env.cost_names])
 
 
-def open_env(run: Run, env: Any, cost: Any = None, lockstep: bool = False) -> VecEnv:
+def open_env(run: Run, env: Any, cost: Any = None, to_evaluate: bool = False) -> VecEnv:
     """The batch of environments that a run asks for; `lockstep`: to be stepped, not to train."""
     return make_env(
         env,
@@ -50,7 +50,7 @@ def open_env(run: Run, env: Any, cost: Any = None, lockstep: bool = False) -> Ve
         cost=cost,
         vectorise=run.vectorise,
         workers=run.workers,
-        lockstep=lockstep or steps_in_lockstep(run),
+        lockstep=not to_evaluate and steps_in_lockstep(run),
         clip_actions=run.clip_actions != "never",
     )
 

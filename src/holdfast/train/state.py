@@ -17,10 +17,7 @@ from holdfast.core.episodes import Episodes
 from holdfast.core.forecast import Forecast
 from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
 from holdfast.core.types import Learner
-from holdfast.envs.acting import (
-    Actor,
-    Normaliser,
-)
+from holdfast.envs.acting import Actor, Normaliser
 from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
 from holdfast.run import Run
 from holdfast.train.environment import Spaces

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from holdfast.envs import native
-from holdfast.envs.acting import Actor, Normaliser, Rollout
+from holdfast.envs.acting import Actor, Normaliser
 from holdfast.envs.base import VecEnv
 from holdfast.envs.native.batch.lockstep import LockstepEnv
 from holdfast.envs.native.worlds.costs import select
+from holdfast.envs.rollout import Rollout
 
 FAMILIES = (
     "SafetyHalfCheetahVelocity-v1", "SafetyHumanoidVelocity-v1", "SafetyPointGoal2-v0",

@@ -9,11 +9,13 @@ A foreign simulator cannot be asked for its state. A snapshot holds the seeds an
 current episodes, and restoring plays these again (see `tape`).
 """
 
-import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, Literal
 
+import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,11 +33,14 @@ from holdfast.envs.foreign.source import (
     resolve,
     step_env,
 )
-from holdfast.envs.foreign.spaces import dtype_of, flatten, to_native
+from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
 from holdfast.envs.foreign.tape import Tape
 from holdfast.envs.workers import WorkerEnv
+from holdfast.process import cores
 
-Vectorise = Literal["sync", "process"]
+Vectorise = Literal["auto", "sync", "process"]
+CHEAP = 2e-4
+"""Seconds that a step of the whole batch takes at least where sharing it among processes pays."""
 
 
 def open_foreign(
@@ -56,7 +61,10 @@ def open_foreign(
                   constraints; without it the single summed cost is the one constraint
     cost          a function of (obs, action, next_obs) or (obs, action, next_obs, info), all in the
                   environment's own terms, that returns a number or one for each constraint
-    workers       processes for vectorise="process"; 0 means one for each core
+    vectorise     "sync": a loop in this process; "process": worker processes; "auto": the latter
+                  where there are cores for them, a step of the batch takes longer than `CHEAP`
+                  and the source can be sent to another process
+    workers       how many worker processes; 0 means one for each core
     clip_actions  whether to clip actions to the bounds of the environment's Box
     """
     _check(source, num_envs, vectorise, workers)
@@ -64,11 +72,15 @@ def open_foreign(
     opened = [open_env(source)]
     try:
         layout = inspect_env(opened[0], label_of(opened[0]), constraints, cost, clip_actions)
-        if vectorise == "process":
+        share = partial(_open_share, source, layout)
+        wanted = min(workers or cores(), num_envs)
+        shared = vectorise == "process"
+        if vectorise == "auto" and wanted > 1 and not is_instance(source):
+            dear = workers or num_envs * _seconds_of_step(opened[0], layout) >= CHEAP
+            shared = bool(dear) and _sendable(share)
+        if shared:
             model = ForeignEnv(opened, layout)
-            workers = min(workers or os.cpu_count() or 1, num_envs)
-            share = lambda first, count: _open_share(source, layout, first, count)
-            batch = WorkerEnv(f"Env {layout.label}", model, num_envs, workers, share)
+            batch = WorkerEnv(f"Env {layout.label}", model, num_envs, wanted, share)
             model.close()
             return batch
         _open_others(source, opened, num_envs, layout.label)
@@ -77,6 +89,29 @@ def open_foreign(
         if not is_instance(source):
             close_all(opened)
         raise
+
+
+def _sendable(share: Callable[[int, int], "ForeignEnv"]) -> bool:
+    """Whether another process can open it; files, locks and simulators cannot be sent."""
+    try:
+        cloudpickle.dumps(share)
+    except Exception:
+        return False
+    return True
+
+
+def _seconds_of_step(env: Any, layout: Layout) -> float:
+    """What one environment's step takes, after a reset; the quickest of a few."""
+    still = still_action(layout.action_space)[None]
+    action = to_native(layout.native_actions, still, layout.clip_actions)[0]
+    obs, times = reset_env(env, seed=0), list[float]()
+    while len(times) < 10 and sum(times) < 0.1:
+        start = time.perf_counter()
+        done = step_env(env, obs, action)
+        times.append(time.perf_counter() - start)
+        if done.terminated or done.truncated:
+            break
+    return min(times)
 
 
 class ForeignEnv:
@@ -236,9 +271,9 @@ def _check(source: EnvSource, num_envs: int, vectorise: str, workers: int) -> No
         raise ValueError(f"num_envs={num_envs} must be at least 1.")
     if workers < 0:
         raise ValueError(f"workers={workers} must be at least 0; 0 means one for each core.")
-    if vectorise not in ("sync", "process"):
+    if vectorise not in ("auto", "sync", "process"):
         raise ValueError(
-            f"vectorise={vectorise!r} must be 'sync' (a loop in this process) or 'process'."
+            f"vectorise={vectorise!r} must be 'sync' (a loop in this process), 'process' or 'auto'."
         )
     if is_instance(source) and (num_envs > 1 or vectorise == "process"):
         raise ValueError(

@@ -11,10 +11,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.acting import Actor, Float32, Rollout, collect
+from holdfast.envs.acting import Actor, Float32
 from holdfast.envs.base import OnProgress, Snapshot, Step
 from holdfast.envs.native.simulation import Array, Simulation
 from holdfast.envs.native.worlds import costs
+from holdfast.envs.rollout import Rollout, collect
 
 ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 

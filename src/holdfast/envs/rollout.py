@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops that act: one collects an epoch, one plays whole episodes.
+
+Randomness is given or has an address, so who acts, and in how many processes, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from math import isfinite
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.acting import Actor, Arrays, Float32, action_map, moments
+from holdfast.envs.base import Bools, Floats, OnProgress, Step, VecEnv
+
+PATIENCE = 64
+"""Vector steps between two calls of `on_progress`, and for which noise is drawn at once."""
+
+
+class NotFinite(ValueError):
+    """An environment produced NaN or infinity."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """T steps of N environments; observations as the policy saw them."""
+
+    seen: Float32
+    """[T + 1, N, O] before each action, and before the next."""
+    final: Float32
+    """[M, O] true successors at the ends of episodes, by environment, then time."""
+    action: NDArray[Any]
+    """[T, N, A] or [T, N, D], as the policy gave it."""
+    reward: NDArray[np.float64]
+    """[T, N]"""
+    cost: NDArray[np.float64]
+    """[T, N, K]"""
+    terminated: NDArray[np.bool_]
+    """[T, N]"""
+    truncated: NDArray[np.bool_]
+    """[T, N]"""
+    mean: NDArray[np.float64]
+    """[N, O] of what each environment gave to act on next, before normalising."""
+    var: NDArray[np.float64]
+    """[N, O]"""
+
+    @property
+    def obs(self) -> Float32:
+        """[T, N, O]"""
+        return self.seen[:-1]
+
+    @property
+    def next_obs(self) -> Float32:
+        """[T, N, O] true successors."""
+        out = self.seen[1:].copy()
+        out.swapaxes(0, 1)[self.done.T] = self.final
+        return out
+
+    @property
+    def done(self) -> NDArray[np.bool_]:
+        return self.terminated | self.truncated
+
+    def to_arrays(self) -> Arrays:
+        """Field -> array, for another process."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def join(cls, parts: list[Arrays]) -> Rollout:
+        """One rollout of shares of a batch, in the order of their environments."""
+        axis = {"final": 0, "mean": 0, "var": 0}
+        whole = lambda name: np.concatenate([part[name] for part in parts], axis.get(name, 1))
+        return cls(**{field.name: whole(field.name) for field in fields(cls)})
+
+
+@runtime_checkable
+class Collecting(Protocol):
+    """A batch that can act by itself for a whole epoch, without a hand-over at every step."""
+
+    @property
+    def observation(self) -> Floats:
+        """[N, O] what to act on next."""
+        ...
+
+    def collect(
+        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+    ) -> Rollout:
+        """Act for noise.shape[0] steps with frozen statistics; noise [T, N, noise_size]."""
+        ...
+
+
+@runtime_checkable
+class Playing(Protocol):
+    """A batch that can play whole episodes by itself."""
+
+    def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
+        """What `play_round` returns."""
+        ...
+
+
+def collect(
+    env: VecEnv,
+    obs: Floats,
+    actor: Actor,
+    noise: Float32,
+    *,
+    moving: bool = False,
+    raw_final_obs: bool = False,
+    on_progress: OnProgress | None = None,
+) -> tuple[Rollout, Floats, Actor]:
+    """Act for noise.shape[0] vector steps from `obs`; returns also the last obs and the actor.
+
+    `moving` statistics change with every step, as in the published runs (D8), so the actor that is
+    returned has others; otherwise they are frozen, and `Rollout.mean` and `var` are what to merge.
+    """
+    check_noise(noise, len(obs), actor)
+    shape, size = noise.shape[:2], obs.shape[1]
+    choices = actor.std is None
+    width, kind = (len(actor.sizes), np.int32) if choices else (actor.noise_size, np.float32)
+    seen = np.empty((shape[0] + 1, shape[1], size), np.float32)
+    action = np.empty((*shape, width), kind)
+    raw = np.empty((0 if moving else shape[0], shape[1], size))
+    reward, cost = np.empty(shape), np.empty((*shape, len(env.cost_names)))
+    terminated, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
+    finals: list[list[NDArray[Any]]] = [[] for _ in range(shape[1])]
+    to_env = action_map(env.action_space, actor.clip)
+    seen[0] = actor.view(obs)
+    for t in range(shape[0]):
+        action[t] = actor.act(seen[t], noise[t])
+        step = env.step(to_env(action[t]))
+        reward[t], cost[t] = step.reward, step.cost
+        terminated[t], truncated[t] = step.terminated, step.truncated
+        if moving:
+            _reject_broken_obs(step, t)
+            assert actor.normaliser is not None
+            actor = replace(actor, normaliser=actor.normaliser.merge(step.obs))
+        else:
+            raw[t] = step.obs
+        seen[t + 1] = actor.view(step.obs)
+        if step.obs is not step.next_obs:
+            for i in np.flatnonzero(step.terminated | step.truncated):
+                last = step.next_obs[i]
+                finals[i].append(last if raw_final_obs else actor.view(last))
+        obs = step.obs
+        if on_progress is not None and (t + 1) % PATIENCE == 0:
+            on_progress((t + 1) * shape[1])
+    final = np.array([row for rows in finals for row in rows], np.float32).reshape(-1, size)
+    parts = moments(raw) if len(raw) else (np.zeros((shape[1], 0)),) * 2
+    rollout = Rollout(seen, final, action, reward, cost, terminated, truncated, *parts)
+    return rollout, obs, actor
+
+
+@dataclass(frozen=True)
+class Round:
+    """One fresh episode for each environment of a batch, numbered first, first + 1, ...
+
+    Episode i is a function of (policy, seed, i): its environment is reset with seed + i and its
+    actions draw from a generator of their own, so it does not matter which batch plays it.
+    """
+
+    seed: int
+    first: int = 0
+    deterministic: bool = False
+    """Take the most likely action instead of sampling."""
+    discount: float = 1.0
+    """Of the costs."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """One step of a round."""
+
+    time: int
+    """From 0."""
+    action: NDArray[Any]
+    """[N, ...] as the environments took it."""
+    step: Step
+    running: Bools
+    """[N] whether the step belongs to the round's episode, and not to one after it."""
+
+
+def play(env: VecEnv, actor: Actor, wanted: Round) -> Iterator[Played]:
+    """The steps of a round, until all its episodes have ended."""
+    n, to_env = env.num_envs, action_map(env.action_space, actor.clip)
+    numbers = range(wanted.first, wanted.first + n)
+    generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
+    obs, running = env.reset(wanted.seed + wanted.first), np.ones(n, np.bool_)
+    time, noise = 0, None
+    while running.any():
+        if not wanted.deterministic and time % PATIENCE == 0:
+            noise = np.stack([actor.draw(rng, (PATIENCE,)) for rng in generators], 1)
+        drawn = None if noise is None else noise[time % PATIENCE]
+        action = to_env(actor.act(actor.view(obs), drawn))
+        step = env.step(action)
+        yield Played(time, action, step, running.copy())
+        running &= ~(step.terminated | step.truncated)
+        obs, time = step.obs, time + 1
+
+
+def play_round(
+    env: VecEnv, actor: Actor, wanted: Round, on_progress: OnProgress | None = None
+) -> NDArray[np.float64]:
+    """Rows [N, 2 + K] of return, length and costs of each episode of a round.
+
+    All of them count. Taking the first that finish would favour short ones, which are often the
+    unsafe or the failed ones.
+    """
+    n = env.num_envs
+    rows = np.zeros((n, 2 + len(env.cost_names)))
+    for played in play(env, actor, wanted):
+        cost = np.float64(wanted.discount) ** played.time * played.step.cost
+        each = np.column_stack([played.step.reward, np.ones(n), cost])
+        rows += played.running[:, None] * each
+        if on_progress is not None and (played.time + 1) % PATIENCE == 0:
+            on_progress((played.time + 1) * n)
+    return rows
+
+
+def check_noise(noise: NDArray[Any], num_envs: int, actor: Actor) -> None:
+    """Refuse noise that does not fit the batch."""
+    if noise.ndim != 3 or noise.shape[1:] != (num_envs, actor.noise_size):
+        raise ValueError(
+            f"noise of shape {noise.shape} does not fit: expected (steps, {num_envs}, "
+            f"{actor.noise_size}), one row for each environment and step."
+        )
+
+
+def _reject_broken_obs(step: Step, t: int) -> None:
+    """Before the moving statistics see it, or one bad number would spoil all environments."""
+    ended = step.obs is not step.next_obs
+    if isfinite(step.obs.sum()) and (not ended or isfinite(step.next_obs.sum())):
+        return
+    for obs in (step.next_obs, step.obs):
+        bad = ~np.isfinite(obs).all(1)
+        if bad.any():
+            raise _not_finite(int(bad.argmax()), "an observation", t)
+
+
+def reject_not_finite(rollout: Rollout) -> None:
+    """Stop at the first NaN or infinity, naming what, where and when."""
+    for name in ("next_obs", "reward", "cost"):
+        bad = ~np.isfinite(getattr(rollout, name))
+        if bad.any():
+            t, env = (int(i) for i in np.argwhere(bad)[0][:2])
+            raise _not_finite(env, "an observation" if name == "next_obs" else f"a {name}", t)
+
+
+def _not_finite(env: int, what: str, t: int) -> NotFinite:
+    return NotFinite(f"environment {env} gave {what} that is not finite at step {t} of this epoch")
