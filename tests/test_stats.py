@@ -127,14 +127,20 @@ def test_performance_profile_by_hand():
     np.testing.assert_allclose([profile.low[2], profile.high[2]], 0.5)  # split between the tasks
 
 
-def test_group_by_safety_asks_the_upper_end():
+def test_group_by_safety_asks_both_ends_and_two_seeds():
+    """Never unsafe below the limit, never anything from one seed."""
     excess = {
         "bold": stats.Estimate(-0.01, -0.1, 0.05),
         "calm": stats.Estimate(-0.3, -0.4, -0.2),
         "edge": stats.Estimate(-0.1, -0.2, 0.0),
         "wild": stats.Estimate(2.0, 1.0, 3.0),
     }
-    assert stats.group_by_safety(excess) == (["calm", "edge"], ["bold", "wild"])
+    many, one = dict.fromkeys(excess, 3), dict.fromkeys(excess, 1)
+    assert stats.group_by_safety(excess, many) == (["calm", "edge"], ["bold"], ["wild"])
+    assert stats.group_by_safety(excess, one) == ([], ["calm", "edge", "bold", "wild"], [])
+    excess["near"] = stats.Estimate(0.1, -0.05, 0.2)
+    grouped = stats.group_by_safety(excess, {**many, "near": 3, "wild": 1})
+    assert grouped == (["calm", "edge"], ["bold", "near", "wild"], [])
 
 
 # --- the published tables ---------------------------------------------------------------------

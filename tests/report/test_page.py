@@ -66,6 +66,42 @@ def test_every_section_is_drawn(page: Path):
     assert "algorithm.beta" in found["settings"]
 
 
+@pytest.mark.parametrize("width", [500, 1280])
+def test_the_legend_stays_and_tables_show_that_they_scroll(page: Path, width: int):
+    """A table that goes on is faded at its edge until one is there; a narrow one never."""
+    found = visit(page, "screen", width)
+    assert found["legend"] == [True] * 3
+    assert found["final"] == [False, False, -1, False]
+    assert found["held"] == [True, True, 0, False]
+    assert found["smooth"] is False, "three lines are no thicket"
+
+
+def test_many_methods_some_undecided_and_one_without_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Smooth lines by default; one across its limit, one from a single seed: both undecided."""
+    import sample_runs
+
+    several = {f"m{i}": (9.0, -8.0 + i) for i in range(6)} | {"near": (9.0, 0.0)}
+    monkeypatch.setattr(sample_runs, "ALGORITHMS", {**sample_runs.ALGORITHMS, **several})
+    write_runs(tmp_path / "runs", seeds=3, unfinished=False)
+    monkeypatch.setattr(sample_runs, "ALGORITHMS", {"alone": (9.0, -20.0)})
+    write_runs(tmp_path / "runs", seeds=1, unfinished=False)
+    (tmp_path / "runs" / f"alone_{TASKS[0]}_0" / "progress.csv").rename(tmp_path / "kept.csv")
+    runs, skipped = load([tmp_path / "runs"])
+    summary = summarise(runs, skipped, resamples=1_000)
+    assert summary.without_history == [f"alone on {TASKS[0]}, seed 0"]
+    (tmp_path / "kept.csv").rename(tmp_path / "runs" / f"alone_{TASKS[0]}_0" / "progress.csv")
+    runs, skipped = load([tmp_path / "runs"])
+    full = summarise(runs, skipped, resamples=1_000)
+    assert "alone" in full.undecided and "near" in full.undecided and "c-trpo" in full.safe
+    data = payload(full, "Many") | {"without_history": summary.without_history}
+    found = visit(write_page(tmp_path, data), "screen")
+    assert found["smooth"] is True
+    assert found["groups"] == ["PROBABLY SAFE", "UNDECIDED", "PROBABLY UNSAFE"]
+    assert "Saved without the history of its training" in found["lead"]
+
+
 def test_algorithms_and_tasks_can_be_toggled(page: Path):
     found = visit(page, "toggles")
     assert found["start"] == found["again"] == found["all"] == [3, 2, 3]

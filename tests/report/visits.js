@@ -29,6 +29,20 @@ const VISITS = {
     found.settings = q("#differ").textContent;
   },
 
+  screen() {
+    document.documentElement.style.scrollBehavior = "auto";
+    const inView = () => { const b = q("#legend").getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight && b.height < innerHeight / 4; };
+    found.legend = ["#curves", "#profiles", "#gaps"].map(id => { q(id).scrollIntoView(); return inView() && q(id + " h2").getBoundingClientRect().top >= q("#legend").getBoundingClientRect().bottom; });
+    found.groups = all("#bars .card:first-child .group").map(n => n.textContent);
+    found.smooth = q("#smooth").checked;
+    for (const id of ["final", "held"]) {
+      const table = q("#" + id), wide = table.scrollWidth > table.clientWidth, more = table.classList.contains("more");
+      table.scrollLeft = table.scrollWidth; table.onscroll();
+      found[id] = [wide, more, table.tabIndex, table.classList.contains("more")];
+    }
+    found.lead = q("#lead").textContent;
+  },
+
   toggles() {
     const count = () => [all("#final tbody tr").length, all("#multiples .task").length, all("#bars .card:first-child g").length];
     found.start = count();

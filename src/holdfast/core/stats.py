@@ -189,14 +189,20 @@ def performance_profile(
 # --- grouping ---------------------------------------------------------------------------------
 
 
-def group_by_safety(excess: Mapping[str, Estimate]) -> tuple[list[str], list[str]]:
-    """Split names into (probably safe, the rest), each ordered by estimate, safest first.
+def group_by_safety(
+    excess: Mapping[str, Estimate], seeds: Mapping[str, int]
+) -> tuple[list[str], list[str], list[str]]:
+    """Split names into (probably safe, undecided, probably unsafe), each ordered, safest first.
 
-    Probably safe: the upper end of the interval of the normalised excess cost is at most 0.
+    Probably safe: the whole interval of the normalised excess cost is at most 0; probably unsafe:
+    all of it is above. `seeds` are the fewest runs of a task: one shows nothing of chance, and its
+    interval is a point, so nothing is decided from it.
     """
     ordered = sorted(excess, key=lambda name: (excess[name].value, name))
-    safe = [name for name in ordered if excess[name].high <= 0.0]
-    return safe, [name for name in ordered if name not in safe]
+    told = [name for name in ordered if seeds[name] > 1]
+    safe = [name for name in told if excess[name].high <= 0.0]
+    unsafe = [name for name in told if excess[name].low > 0.0]
+    return safe, [name for name in ordered if name not in safe and name not in unsafe], unsafe
 
 
 # --- parts ------------------------------------------------------------------------------------

@@ -76,14 +76,17 @@ def colours(summary: Summary) -> dict[str, str]:
 
 def aggregate(summary: Summary) -> "Figure | None":
     """IQM bars with intervals, the probably safe methods above the others."""
-    groups = [sorted(g, key=lambda n: -summary.aggregate[n]["regret"].value) for g in
-              (summary.unsafe, summary.safe)]  # fmt: skip
-    rows = [*groups[0], *groups[1]]
+    titled = reversed(summary.groups.items())
+    by_regret = lambda name: -summary.aggregate[name]["regret"].value
+    groups = {title: sorted(names, key=by_regret) for title, names in titled if names}
+    rows = [name for names in groups.values() for name in names]
     if not rows:
         return None
     figure, axes = _subplots(1, 3, (9.0, 1.2 + 0.24 * len(rows)), sharey=True)
     tint, y = colours(summary), np.arange(len(rows), dtype=float)
-    y[len(groups[0]) :] += 0.6
+    starts = np.cumsum([0, *(len(names) for names in groups.values())])
+    for start in starts[1:-1]:
+        y[start:] += 0.6
     for axis, metric in zip(axes.flat, METRICS, strict=True):
         top = _reach([printed(summary, n, metric).high for n in rows])
         for height, name in zip(y, rows, strict=True):
@@ -97,10 +100,10 @@ def aggregate(summary: Summary) -> "Figure | None":
         axis.set(title=title, yticks=y, yticklabels=rows)
         axis.grid(axis="y", visible=False)
     axes.flat[0].axvline(summary.limit_at, color="#c2410c", ls="--", lw=1)
-    for group, at in (("probably unsafe", y[0]), ("probably safe", y[-1])):
-        if summary.safe if "unsafe" not in group else summary.unsafe:
-            place = {"xy": (1.01, at), "xycoords": ("axes fraction", "data")}
-            axes.flat[2].annotate(group, **place, rotation=270, va="top" if at else "bottom")
+    for group, first, after in zip(groups, starts[:-1], starts[1:], strict=True):
+        middle = float(y[first:after].mean())
+        place = {"xy": (1.01, middle), "xycoords": ("axes fraction", "data")}
+        axes.flat[2].annotate(group, **place, rotation=270, va="center")
     return figure
 
 

@@ -94,6 +94,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         },
         "config": _configs(summary),
         "incomplete": summary.incomplete,
+        "without_history": summary.without_history,
         "skipped": summary.skipped,
     }
 

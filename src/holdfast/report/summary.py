@@ -50,6 +50,7 @@ class Summary:
     limit_at: float
     """Where the limit lies in printed normalised costs: 0 (cost / limit − 1), 1 (cost / limit)."""
     safe: tuple[str, ...]
+    undecided: tuple[str, ...]
     unsafe: tuple[str, ...]
     partial: tuple[str, ...]
     """Labels left out of the aggregates, since they lack results on some task."""
@@ -61,6 +62,21 @@ class Summary:
     timing: Mapping[Pair, Timing]
     incomplete: tuple[str, ...]
     skipped: tuple[str, ...]
+
+    @property
+    def without_history(self) -> list[str]:
+        """Runs that hold a policy but no epoch of its training."""
+        bare = [run for run in self.runs if not run.columns["env_steps"].size]
+        return [f"{run.label} on {run.task}, seed {run.seed}" for run in bare]
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Title → methods, by what their final costs say; safest first."""
+        return {
+            "probably safe": self.safe,
+            "undecided": self.undecided,
+            "probably unsafe": self.unsafe,
+        }
 
 
 def summarise(
@@ -84,7 +100,9 @@ def summarise(
         label: {m: stats.bootstrap(scores[label][m], resamples=resamples) for m in METRICS}
         for label in whole
     }
-    safe, unsafe = stats.group_by_safety({label: aggregate[label]["excess"] for label in whole})
+    seeds = {label: min(len(final[label, task].seeds) for task in tasks) for label in whole}
+    excess = {label: aggregate[label]["excess"] for label in whole}
+    safe, undecided, unsafe = stats.group_by_safety(excess, seeds)
     bold, boxed = marks(final, tasks)
     return Summary(
         labels=labels,
@@ -97,6 +115,7 @@ def summarise(
         aggregate=aggregate,
         limit_at=1.0 if of == "ablation" else 0.0,
         safe=tuple(safe),
+        undecided=tuple(undecided),
         unsafe=tuple(unsafe),
         partial=tuple(label for label in labels if label not in whole),
         bold=frozenset(bold),
@@ -181,7 +200,9 @@ def _incomplete(
     for (label, task, seed), run in sorted(have.items(), key=lambda item: item[0]):
         counted = (label, task) in final and seed in final[label, task].seeds
         name = f"{label} / {task} / seed {seed}"
-        if not run.done:
+        if not run.columns["env_steps"].size:
+            lines.append(f"{name}: without history, so there is nothing to draw or compare")
+        elif not run.done:
             of = f" of {run.budget:,}" if run.budget else ""
             lines.append(f"{name}: unfinished, {run.steps:,}{of} steps")
         elif not counted and run.steps < horizon[task]:

@@ -65,7 +65,7 @@ def _final(summary: Summary) -> Rows:
 
 def _aggregate(summary: Summary) -> Rows:
     for name in summary.aggregate:
-        group = "probably safe" if name in summary.safe else "probably unsafe"
+        group = next(title for title, names in summary.groups.items() if name in names)
         for metric in METRICS:
             yield [name, group, metric, *_numbers(printed(summary, name, metric))]
 
@@ -145,7 +145,7 @@ def _cell(summary: Summary, pair: Pair, metric: str) -> str:
 def latex_aggregate(summary: Summary) -> str:
     lines = [r"% needs \usepackage{booktabs}", r"\begin{tabular}{llrrr}", r"\toprule"]
     lines += [r"& Algorithm & Final cost & Return & Cost regret \\", r"\midrule"]
-    for group, names in (("probably safe", summary.safe), ("probably unsafe", summary.unsafe)):
+    for group, names in summary.groups.items():
         for i, name in enumerate(names):
             each = [printed(summary, name, metric) for metric in METRICS]
             cells = [f"${e.value:.3f}$ $[{e.low:.3f}, {e.high:.3f}]$" for e in each]

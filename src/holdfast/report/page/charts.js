@@ -98,7 +98,7 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
       draw("rect", {x: 0, y, width, height: 23, fill: "transparent"}, line);
       const name = row.name.length > 22 ? row.name.slice(0, 21) + "…" : row.name;
       draw("text", {x: left - 8, y: middle + 4, "text-anchor": "end", class: "strong"}, line, name);
-      draw("rect", {x: Math.min(x(zero), x(v)), y: middle - 7, width: Math.max(1, Math.abs(x(v) - x(zero))), height: 14, rx: 2, style: `fill:${colour(row.i)};opacity:${group.tone === "unsafe" ? 0.45 : 0.85}`}, line);
+      draw("rect", {x: Math.min(x(zero), x(v)), y: middle - 7, width: Math.max(1, Math.abs(x(v) - x(zero))), height: 14, rx: 2, style: `fill:${colour(row.i)};opacity:${{unsafe: 0.45, undecided: 0.65}[group.tone] ?? 0.85}`}, line);
       if (!beyond) {
         draw("line", {x1: x(a), x2: x(b), y1: middle, y2: middle, style: "stroke:var(--ink);stroke-width:1.5"}, line);
         for (const end of [a, b]) if (end <= high) draw("line", {x1: x(end), x2: x(end), y1: middle - 4, y2: middle + 4, style: "stroke:var(--ink);stroke-width:1.5"}, line);
@@ -163,7 +163,7 @@ function lineChart(host, title, series, {refs = [], band = true, log = false, xT
   root.addEventListener("pointerleave", () => { cross.setAttribute("visibility", "hidden"); dots.replaceChildren(); });
 }
 
-// points: [{i, name, x: [v, low, high], y: [...], safe}]
+// points: [{i, name, x: [v, low, high], y: [...], safe, said}]
 function scatterChart(host, points, xTitle, yTitle) {
   host.replaceChildren();
   if (!points.length) { host.append(make("div", {className: "empty", textContent: "nothing chosen"})); return; }
@@ -202,6 +202,6 @@ function scatterChart(host, points, xTitle, yTitle) {
     const [tx, ty] = spots.map(([a, b], k) => [a, b, cover(a, b, size, 13) + k]).sort((a, b) => a[2] - b[2])[0];
     taken.push([tx, ty, size, 13]);
     draw("text", {x: tx, y: ty + 11, class: "strong halo"}, g, p.name);
-    g.addEventListener("pointermove", event => showTip(event, p.name, [[p.i, "return", triple(p.y)], [p.i, "regret", triple(p.x)], [null, p.safe ? "probably safe" : "not shown to be safe", ""]]));
+    g.addEventListener("pointermove", event => showTip(event, p.name, [[p.i, "return", triple(p.y)], [p.i, "regret", triple(p.x)], [null, p.said, ""]]));
   }
 }

@@ -5,10 +5,11 @@ const at = id => document.getElementById(id);
 const names = data.labels, tasks = data.tasks, bold = new Set(data.bold), boxed = new Set(data.boxed);
 const final = (l, t) => data.finals[`${l},${t}`];
 const METRICS = {reward: "Return", cost: "Cost", regret: "Cost regret"};
+const MANY = 6; // methods beyond which raw lines are a thicket
 const remember = "holdfast-report:" + data.title + names.join();
 
 const state = {
-  labels: new Set(names.keys()), tasks: new Set(tasks.keys()), order: "regret", band: true, smooth: false, log: false,
+  labels: new Set(names.keys()), tasks: new Set(tasks.keys()), order: "regret", band: true, smooth: names.length > MANY, log: false,
   metric: "all", sort: {}, reference: 0, theme: null,
 };
 const covered = l => tasks.every((_, t) => final(l, t));
@@ -50,14 +51,21 @@ function unitText(kind) {
   return by.size === 1 ? [...by][0] : "the largest";
 }
 
+// From one seed nothing is decided, nor where the interval reaches across the limit.
+const TONES = {safe: "PROBABLY SAFE", undecided: "UNDECIDED", unsafe: "PROBABLY UNSAFE"};
+function tone(l) {
+  const [, low, high] = aggregate(l, "excess"), alone = chosenTasks().some(t => final(l, t).seeds.length < 2);
+  return alone ? "undecided" : high <= 0 ? "safe" : low > 0 ? "unsafe" : "undecided";
+}
+
 const kept = l => `${chosenTasks().filter(t => iqm(final(l, t).excess) <= 0).length} of ${state.tasks.size}`;
 
 function overview() {
   const shown = complete(), left = chosenLabels().filter(l => !shown.includes(l)).map(l => names[l]);
-  const rows = (metric, safe) => shown.filter(l => (aggregate(l, "excess")[2] <= 0) === safe)
+  const rows = (metric, group) => shown.filter(l => tone(l) === group)
     .sort((a, b) => (state.order === "reward" ? -1 : 1) * (aggregate(a, state.order)[0] - aggregate(b, state.order)[0]))
     .map(l => ({i: l, name: names[l], est: aggregate(l, metric), more: [[null, "runs", chosenTasks().reduce((n, t) => n + final(l, t).seeds.length, 0)], [null, "tasks within the limit", kept(l)]]}));
-  const groups = metric => [{title: "PROBABLY SAFE", tone: "safe", rows: rows(metric, true)}, {title: "PROBABLY UNSAFE", tone: "unsafe", rows: rows(metric, false)}];
+  const groups = metric => Object.entries(TONES).map(([key, title]) => ({title, tone: key, rows: rows(metric, key)}));
   const hosts = ["excess", "reward", "regret"].map(() => make("div", {className: "card"}));
   at("bars").replaceChildren(...hosts);
   barChart(hosts[0], "Final cost relative to the limit", groups("excess"), {unsafe: true});
@@ -65,10 +73,10 @@ function overview() {
   barChart(hosts[2], `Cost regret, relative to ${unitText("regret")}`, groups("regret"));
   const whole = state.tasks.size === tasks.length;
   at("aggregate-note").textContent = "Interquartile mean over seeds and chosen tasks with its 95 % stratified bootstrap interval" +
-    (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit. An average can hide a task whose limit is broken: hover shows how many are kept, the final table which." +
-    (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed: their intervals say nothing of chance." : "") +
+    (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit; probably unsafe: all of it above; undecided: across it, or from a single seed. An average can hide a task whose limit is broken: hover shows how many are kept, the final table which." +
+    (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed, which says nothing of chance: no method with such a cell is called safe or unsafe." : "") +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
-  scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: aggregate(l, "excess")[2] <= 0})), "normalised cost regret", "normalised return");
+  scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: tone(l) === "safe", said: TONES[tone(l)].toLowerCase()})), "normalised cost regret", "normalised return");
 }
 
 const unpack = text => { const raw = atob(text), bytes = new Uint8Array(raw.length); for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i); return new Float32Array(bytes.buffer); };
@@ -252,13 +260,25 @@ function update() {
   if (state.theme) document.documentElement.dataset.theme = state.theme;
   hideTip(); spotlight(null);
   for (const section of [overview, learning, finalTable, holding, profiles, versus, clock, settings, gaps]) section();
+  edges();
   save();
+}
+
+// Tables that go on beyond their right edge fade out there.
+function edges() {
+  for (const host of document.querySelectorAll(".scroll")) {
+    const more = host.scrollWidth - host.clientWidth - host.scrollLeft > 2;
+    host.classList.toggle("more", more);
+    if (host.scrollWidth > host.clientWidth) { host.tabIndex = 0; host.setAttribute("role", "region"); host.setAttribute("aria-label", "table, scrolls sideways"); }
+    host.onscroll = edges;
+  }
 }
 
 function lead() {
   const at10 = new Set(tasks.map(t => t.horizon)), steps = [...at10].map(plain).join(" / ");
   at("lead").textContent = `${names.length} algorithms · ${tasks.length} tasks · ${data.runs.toLocaleString("en")} runs (${data.done.toLocaleString("en")} finished) · ${data.rows.toLocaleString("en")} epochs. Compared at ${steps} environment steps` +
     (data.done ? ", the most that all finished runs have in common." : ": nothing is finished yet, so this is provisional.");
+  if (data.without_history.length) at("lead").textContent += ` Saved without the history of its training, hence nowhere below: ${data.without_history.join("; ")}.`;
   at("foot").textContent = "Made by Holdfast. Statistics: interquartile means, stratified bootstrap over seeds within tasks. This page needs no network.";
   if (data.watch) {
     at("live").hidden = false;
