@@ -210,7 +210,7 @@ def test_the_worst_case_is_told_and_changes_nothing():
     """It is above the prediction by what the KL adds, and the learned bits are the same."""
     ends = {}
     for told in (True, False):
-        run = small("probe/Speed-v0", epochs=2, worst_case=told)
+        run = small("probe/Speed-v0", epochs=2, worst_case=told, cost_scale="discount")
         rows = list(train(run, make_env("probe/Speed-v0", run.num_envs)))
         ends[told] = state_arrays(rows[-1].state)
         last = rows[-1].metrics
@@ -220,6 +220,18 @@ def test_the_worst_case_is_told_and_changes_nothing():
             added = (2 * last["kl"]) ** 0.5 * factor
             assert last["worst_case"] == pytest.approx(last["spent"] + added, rel=1e-4)
             assert added > 0 and 0 <= last["delta_beta"] <= 0.01 * (1 + 1e-6)
+    same(ends[True], ends[False])
+
+
+def test_the_signal_share_is_told_and_changes_nothing():
+    ends = {}
+    for told in (True, False):
+        run = small("probe/Speed-v0", epochs=2, signal_share=told)
+        rows = list(train(run, make_env("probe/Speed-v0", run.num_envs)))
+        ends[told] = state_arrays(rows[-1].state)
+        names = {"share_reward", "share_cost"} & set(rows[-1].metrics)
+        assert len(names) == 2 * told
+        assert all(rows[-1].metrics[name] <= 1 for name in names)
     same(ends[True], ends[False])
 
 

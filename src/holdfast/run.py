@@ -69,6 +69,8 @@ class Run:
     """σ of the noise on cost values, for the paper's ablation."""
     worst_case: bool = False
     """Log how far each update can raise the cost at worst (`epsilon_c`, `worst_case`)."""
+    signal_share: bool = False
+    """Log which part of an epoch's gradients is no noise (`share_reward`, `share_cost`)."""
     epoch_reset: Literal["auto", "always", "never"] = "auto"
     """Reset (seeded) at each epoch's start; auto: only if nothing else makes resuming exact."""
     vectorise: Literal["auto", "sync", "process"] = "auto"

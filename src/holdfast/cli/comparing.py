@@ -39,7 +39,8 @@ def bench(
     """Run a suite of algorithms, tasks and seeds; repeat the command to go on after any stop.
 
     Args:
-        suite: A shipped suite (paper, ablation, beta-sweep, hysteresis-sweep, noise, quick) or a
+        suite: A shipped suite (ours, holding, reproduction, paper, ablation, beta-sweep,
+            hysteresis-sweep, noise, quick) or a
             TOML file of your own.
         steps: Environment steps of each run, instead of the suite's.
         seeds: How many seeds, or the seeds themselves (0,1000,2000), instead of the suite's.

@@ -29,7 +29,7 @@ from holdfast.train.collecting import (
     compiled_estimate,
 )
 from holdfast.train.environment import Spaces, refuse_biased, resolve_limits
-from holdfast.train.metrics import excess, foresee, foretell, progress_row
+from holdfast.train.metrics import excess, foresee, foretell, progress_row, told_apart
 from holdfast.train.state import (
     UPDATE,
     VALUE_NOISE,
@@ -84,6 +84,8 @@ def train(
         metrics = {name: value.item() for name, value in metrics.items()}
         if run.worst_case:
             metrics |= foretell(run, state.learner.policy, learner.policy, batch, metrics)
+        if run.signal_share:
+            metrics |= told_apart(state.learner.policy, batch)
         clock.append(time.perf_counter())
         state = replace(
             state,

@@ -12,6 +12,7 @@ import numpy as np
 
 from holdfast.core.episodes import Episodes
 from holdfast.core.policies import Policy
+from holdfast.core.signal import signal_share
 from holdfast.core.types import Batch, in_units
 from holdfast.core.worst_case import worst_case
 from holdfast.envs.base import Floats, VecEnv
@@ -70,7 +71,13 @@ def foretell(
     return said
 
 
+def told_apart(policy: Policy, batch: Batch) -> dict[str, float]:
+    """Which part of the gradients is signal."""
+    return {name: float(x) for name, x in _signal_share(policy, batch).items()}
+
+
 _worst_case = jax.jit(worst_case)
+_signal_share = jax.jit(signal_share)
 
 
 def progress_row(
