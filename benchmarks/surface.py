@@ -25,6 +25,7 @@ from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate
 
+PAPER = CTRPO(barrier="entropy", margin_confidence=0.0, surprise_memory=0.0)
 UNSAFE, INSIDE = two_action_policy(0.1, 0.5), two_action_policy(0.3, 0.1)
 
 
@@ -48,7 +49,7 @@ def run(
     """C-TRPO's own update; only its cost estimate is disturbed."""
     limit, rng = float(cmdp.cost_limit[0]), np.random.default_rng(seed)
     with jax.enable_x64(True):
-        algorithm = without_damping(CTRPO(hysteresis=hysteresis), 1e-3)
+        algorithm = without_damping(replace(PAPER, hysteresis=hysteresis), 1e-3)
         improve = jax.jit(algorithm.improve)
         policy = tabular_policy(start)
         learner = Learner(policy, None, algorithm.init(1, policy))  # type: ignore[arg-type]

@@ -235,6 +235,15 @@ def test_the_signal_share_is_told_and_changes_nothing():
     same(ends[True], ends[False])
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_the_worst_case_is_of_the_advantages_that_made_the_step(first):
+    """Without a future (γ_c = 0) nothing is added to the prediction."""
+    run = small("probe/Speed-v0", epochs=1, worst_case=True, cost_gamma=0.0, critic_first=first)
+    (epoch,) = train(run, make_env("probe/Speed-v0", run.num_envs))
+    assert epoch.metrics["spent"] != 0
+    assert epoch.metrics["worst_case"] == pytest.approx(epoch.metrics["spent"], rel=1e-4)
+
+
 def test_regret_is_the_sum_of_positive_excesses():
     """C23 on a run: V_c = (30, 20, 27), b = 25 gives 7."""
     from holdfast.core.stats import cost_regret

@@ -83,7 +83,7 @@ def train(
         spent = metrics.pop("spent", None)
         metrics = {name: value.item() for name, value in metrics.items()}
         if run.worst_case:
-            metrics |= foretell(run, state.learner.policy, learner.policy, batch, metrics)
+            metrics |= foretell(run, state.learner, learner, batch, advantages, metrics)
         if run.signal_share:
             metrics |= told_apart(state.learner.policy, batch)
         clock.append(time.perf_counter())

@@ -13,11 +13,12 @@ import numpy as np
 from holdfast.core.episodes import Episodes
 from holdfast.core.policies import Policy
 from holdfast.core.signal import signal_share
-from holdfast.core.types import Batch, in_units
+from holdfast.core.types import Batch, Learner, in_units
 from holdfast.core.worst_case import worst_case
 from holdfast.envs.base import Floats, VecEnv
 from holdfast.run import Run
 from holdfast.train.state import State
+from holdfast.update import Advantages
 
 CLOCK_COLUMNS = ("steps_per_second", "time_rollout", "time_estimate", "time_update")
 """The only columns that differ between two runs of the same (config, seed)."""
@@ -60,11 +61,19 @@ def foresee(
 
 
 def foretell(
-    run: Run, old: Policy, new: Policy, batch: Batch, metrics: Mapping[str, float]
+    run: Run,
+    old: Learner,
+    new: Learner,
+    batch: Batch,
+    advantages: Advantages,
+    metrics: Mapping[str, float],
 ) -> dict[str, float]:
     """The worst that the update can do to the cost, and what the barrier leaves of the radius."""
     batch = in_units(batch, getattr(run.algorithm, "cost_scale", "discount"))
-    said = {name: float(x) for name, x in _worst_case(old, new, batch, run.cost_gamma).items()}
+    if getattr(run.algorithm.critic, "critic_first", False):  # these made the step
+        batch = replace(batch, adv_c=advantages(new.critics)["adv_c"])
+    found = _worst_case(old.policy, new.policy, batch, run.cost_gamma)
+    said = {name: float(x) for name, x in found.items()}
     region = getattr(run.algorithm, "region", None)
     if region is not None:
         said["delta_beta"] = region.radius - (metrics["divergence"] - metrics["kl"])
