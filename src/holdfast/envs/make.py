@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One entry for all environments: a name or an object goes in, a VecEnv comes out."""
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
 
+from holdfast.envs import native
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.batch import Vectorise, open_foreign
 from holdfast.envs.foreign.costs import CostFunction
@@ -39,12 +36,12 @@ def make_env(
     if isinstance(env, str) and env in PROBES:
         _refuse_cost(env, cost)
         return ProbeEnv(PROBES[env], num_envs, constraints)
-    if isinstance(env, str) and (native := _native()) is not None and env in native.NATIVE_IDS:
+    if isinstance(env, str) and env in native.NATIVE_IDS:
         _refuse_cost(env, cost)
         count = workers or (1 if lockstep else cores())
         count = 0 if count == 1 or num_envs == 1 else count
-        made: Any = native.make(env, num_envs, constraints=constraints, workers=count)
-        return made
+        names = None if constraints is None else tuple(constraints)
+        return native.make(env, num_envs, constraints=names, workers=count)
     source = resolve(env, known_ids)
     if vectorise == "auto" and lockstep and not workers:
         vectorise = "sync"
@@ -56,14 +53,7 @@ def make_env(
 
 def known_ids() -> tuple[str, ...]:
     """The ids of our own environments: native tasks, then probes."""
-    native = _native()
-    return (*(native.NATIVE_IDS if native is not None else ()), *PROBES)
-
-
-def _native() -> ModuleType | None:
-    """The native tasks, imported late: they bring the physics engine along."""
-    name = "holdfast.envs.native"
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+    return (*native.NATIVE_IDS, *PROBES)
 
 
 def _refuse_cost(env_id: str, cost: CostFunction | None) -> None:
