@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.core.holding import violations
 from holdfast.core.stats import iqm
 from holdfast.core.verdict import Verdict, verdict
 from holdfast.envs.acting import Actor
@@ -70,6 +71,7 @@ class Evaluation:
             "cost": {
                 name: {
                     **_spread(self.costs[:, i]),
+                    **_distances(self.costs[:, i], limit),
                     "proved_low_95": _known(judged.proved.lower[i]),
                     "proved_high_95": _known(judged.proved.upper[i]),
                     "seen_low_95": _known(judged.seen.lower[i]),
@@ -124,6 +126,12 @@ class Evaluation:
 
     def json(self) -> str:
         return json.dumps(self.summary(), indent=2)
+
+
+def _distances(costs: NDArray[np.float64], limit: float) -> dict[str, float]:
+    """SafeRLEval's: mean of cost / limit − 1, over all episodes and over those above the limit."""
+    found = violations(costs, limit)
+    return {"distance": found.distance, "distance_violating": found.distance_violating}
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:

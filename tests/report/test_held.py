@@ -2,16 +2,21 @@
 """How limits were held, in the report: known series, the worst seed, runs that log less."""
 
 import csv
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sample_runs import TASKS, write_runs
 
+from holdfast.evaluate import Evaluation
 from holdfast.report import report
 from holdfast.report.html import payload
 from holdfast.report.summary import summarise
+from holdfast.runs import checkpoint
+from holdfast.runs.evaluations import read_evaluation, save_evaluation
 from holdfast.runs.find import load
 from holdfast.runs.log import RunLog, complete
 
@@ -91,3 +96,46 @@ def test_it_is_on_the_page_and_in_a_table(tmp_path: Path):
     runs, _ = load([root])
     held = payload(summarise(runs, resamples=100), "report")["held"]
     assert len(held) == len(rows) and held["0,0"]["realised"] is None
+
+
+def kept(folder: Path, name: str, epoch: int, rate: float) -> None:
+    cost = {"a": {"distance": -0.2, "distance_violating": 0.0}}
+    cost["b"] = {"distance": rate - 0.5, "distance_violating": 2 * rate}
+    folder.mkdir(exist_ok=True)
+    record = {"epoch": epoch, "violation_rate": {"estimate": rate}, "cost": cost}
+    (folder / f"evaluation_{name}.json").write_text(json.dumps(record))
+
+
+def test_final_policies_are_those_of_the_compared_epoch(tmp_path: Path):
+    epochs = np.arange(1, 9)
+    runs = [
+        replace(run(seed, [10.0] * 8, epoch=epochs), path=str(tmp_path / str(seed)))
+        for seed in (0, 1, 2)
+    ]
+    kept(tmp_path / "0", "sampled", 8, 0.25)
+    kept(tmp_path / "1", "sampled", 8, 0.75)
+    kept(tmp_path / "2", "sampled", 5, 1.0)  # of an earlier policy: not this one's
+    found = summarise(runs, resamples=100).held["a", "T"]
+    assert found.sampled_rate == 0.5 and found.sampled_violating == pytest.approx(1.0)
+    assert found.sampled_distance == pytest.approx((-0.2 + 0.25) / 2)  # the worst constraint's
+    assert math.isnan(found.greedy_rate)
+
+
+def test_an_evaluation_is_kept_and_found(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    result = Evaluation(
+        returns=rng.normal(size=30),
+        costs=rng.uniform(10, 40, (30, 1)),
+        lengths=np.full(30, 100),
+        limits={"cost": 20.0},
+        deterministic=True,
+    )
+    checkpoint.save(tmp_path, 3, {"x": np.zeros(1)}, 1)
+    save_evaluation(tmp_path, result)
+    assert read_evaluation(tmp_path, "greedy", 2) is None
+    assert read_evaluation(tmp_path, "sampled", 3) is None
+    found = read_evaluation(tmp_path, "greedy", 3)
+    assert found is not None
+    above = result.costs[result.costs > 20]
+    assert found["cost"]["cost"]["distance_violating"] == pytest.approx(above.mean() / 20 - 1)
+    assert found["cost"]["cost"]["distance"] == pytest.approx(result.costs.mean() / 20 - 1)

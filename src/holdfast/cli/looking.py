@@ -53,6 +53,7 @@ def evaluate_command(
     seed: int = 1_000_000,
     deterministic: bool = False,
     json: bool = False,
+    save: bool = False,
 ) -> None:
     """Run fresh episodes of a trained policy and judge its safety.
 
@@ -65,9 +66,11 @@ def evaluate_command(
         seed: Seed of the episodes; differs from the training seeds.
         deterministic: Take the most likely action instead of sampling.
         json: Print JSON instead of a table.
+        save: Keep the numbers in the run folder, where `holdfast report` finds them.
     """
     from holdfast.agent import Agent
     from holdfast.bars import EvaluationBar
+    from holdfast.runs.evaluations import save_evaluation
 
     agent = Agent.load(run)
     with EvaluationBar(episodes, quiet=json) as bar:
@@ -80,6 +83,8 @@ def evaluate_command(
             max_episodes=max_episodes,
             on_progress=bar.update,
         )
+    if save:
+        save_evaluation(run, result)
     if json:
         print(result.json())
     else:

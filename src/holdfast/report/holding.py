@@ -7,12 +7,14 @@ as for the regret. All of it up to the task's horizon; numbers are means over se
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
 from holdfast.core.stats import Array
 from holdfast.report.finals import Final, Pair, cost_curve, regret_column
+from holdfast.runs.evaluations import Acting, read_evaluation
 from holdfast.runs.log import RunLog
 
 
@@ -39,6 +41,14 @@ class Held:
     """Steps after which no epoch is above it: the seed that took longest; nan if one never did."""
     realised: float
     """Median over seeds of realised per predicted change of the cost."""
+    sampled_rate: float
+    """Share of fresh episodes above a limit: the final policy, actions sampled; as are the next."""
+    sampled_distance: float
+    sampled_violating: float
+    greedy_rate: float
+    """The same with the most likely actions."""
+    greedy_distance: float
+    greedy_violating: float
     worst_return: float
     worst_cost: float
     worst_regret: float
@@ -103,10 +113,27 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
         first_safe=float(first.max()),
         safe_for_good=float(good.max()),
         realised=_median(slopes),
+        **{f"sampled_{name}": value for name, value in _evaluated(runs, "sampled").items()},
+        **{f"greedy_{name}": value for name, value in _evaluated(runs, "greedy").items()},
         worst_return=float(final.reward.min()),
         worst_cost=float(final.cost.max()),
         worst_regret=float(final.regret.max()),
     )
+
+
+def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
+    """Means over the seeds whose final policy was evaluated; the worst constraint speaks."""
+    rows: list[tuple[float, float, float]] = []
+    for run in runs:
+        last = run.columns.get("epoch", np.zeros(0))
+        kept = read_evaluation(Path(run.path), acting, int(last[-1])) if last.size else None
+        if kept is not None:
+            each = list(kept["cost"].values())
+            worst = lambda name: max(float(cost[name]) for cost in each)  # noqa: B023
+            rate = float(kept["violation_rate"]["estimate"])
+            rows.append((rate, worst("distance"), worst("distance_violating")))
+    means = np.array(rows).mean(0) if rows else np.full(3, np.nan)
+    return dict(zip(("rate", "distance", "violating"), map(float, means), strict=True))
 
 
 def _weighted(values: Array, number: Array) -> float:

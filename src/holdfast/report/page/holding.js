@@ -12,6 +12,12 @@ const HELD = [
   ["first_safe", "First safe at", one => plain(one), "steps to the first epoch within the limit, the slowest seed"],
   ["safe_for_good", "Safe for good at", one => plain(one), "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
   ["realised", "Realised / predicted", times, "slope of the realised on the predicted change of the cost, median over seeds"],
+  ["sampled_rate", "Final policy: episodes above", share, "share of fresh episodes above a limit, actions sampled (holdfast evaluate RUN --save)"],
+  ["sampled_distance", "… distance", share, "mean of cost / limit − 1 over these episodes"],
+  ["sampled_violating", "… when above", share, "the same over those above the limit"],
+  ["greedy_rate", "Greedy: episodes above", share, "the same with the most likely actions (holdfast evaluate RUN --deterministic --save)"],
+  ["greedy_distance", "… distance", share, "mean of cost / limit − 1 over these episodes"],
+  ["greedy_violating", "… when above", share, "the same over those above the limit"],
   ["worst_return", "Worst return", one => format(one), "the worst seed at the end"],
   ["worst_cost", "Worst cost", one => format(one), "the worst seed at the end"],
   ["worst_regret", "Worst regret", one => format(one), "the worst seed at the end"],
@@ -19,7 +25,7 @@ const HELD = [
 
 function holding() {
   const rows = chosenLabels().flatMap(l => chosenTasks().filter(t => data.held[`${l},${t}`]).map(t => ({l, t, held: data.held[`${l},${t}`]})));
-  const columns = HELD.map(([key, title, text, help]) => ({title, help, value: row => row.held[key], cell: row => {
+  const columns = HELD.filter(([key]) => rows.some(row => row.held[key] !== null)).map(([key, title, text, help]) => ({title, help, value: row => row.held[key], cell: row => {
     const value = row.held[key], over = key === "worst_cost" && tasks[row.t].limits.length === 1 && value > tasks[row.t].limits[0];
     return make("span", {title: help, className: over ? "over" : "", textContent: value === null ? "–" : text(value)});
   }}));
