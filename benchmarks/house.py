@@ -63,7 +63,7 @@ import sys
 from holdfast import make_env, make_run
 from holdfast.train import train
 run = make_run("c-trpo", env="SafetyPointGoal1-v0", steps=2000, epoch_steps=2000, num_envs=2)
-env = make_env(run.env, 2, workers=1)
+env = make_env(run.env, 2)
 epochs = train(run, env)
 sys.house[0]()
 next(epochs)
