@@ -8,8 +8,9 @@ from holdfast.runs.progress import read_rows
 from holdfast.train.metrics import CLOCK_COLUMNS
 
 SMALL = dict(
-    num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5
-)
+    num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5,
+    cost_limit=25.0,
+)  # fmt: skip
 
 
 def small(env="probe/Speed-v0", algorithm="c-trpo", epochs=4, **settings):

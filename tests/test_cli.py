@@ -30,7 +30,8 @@ def fails(capsys, *args, code=2):
 
 def test_train_resume_evaluate_plot(tmp_path, capsys):
     out = tmp_path / "run"
-    cli.main(["train", "CTRPO", "probe/Speed-v0", *QUICK, "--out", str(out), "--tensorboard"])
+    more = ["--cost-limit", "25", "--out", str(out), "--tensorboard"]
+    cli.main(["train", "CTRPO", "probe/Speed-v0", *QUICK, *more])
     told = capsys.readouterr()
     assert "return" in told.err and "cost" in told.err  # plain lines, not on a terminal
     assert str(out) in told.out
@@ -46,9 +47,11 @@ def test_train_resume_evaluate_plot(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "Safe, proved at 95%: yes" in said, "20 steps cannot cost more than 20"
     assert "If the tail is as seen: yes" in said
-    cli.main(
-        ["evaluate", str(out), "--until-decided", "--max-episodes", "40", "--cost-bound", "2e3"]
-    )
+    with pytest.raises(SystemExit) as stop:
+        cli.main(
+            ["evaluate", str(out), "--until-decided", "--max-episodes", "40", "--cost-bound", "2e3"]
+        )
+    assert stop.value.code == 3
     assert "undecided; the mean cost is in [" in capsys.readouterr().out.replace("\n", " ")
     cli.main(["plot", str(out)])
     assert (out / "progress.png").read_bytes()[:4] == b"\x89PNG"

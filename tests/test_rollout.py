@@ -50,7 +50,7 @@ class Choices(gym.Env):
 
 def epochs(env, twist=0.0, normaliser=True):
     """Two epochs that a batch collects by itself, if it can, and its snapshot."""
-    run = make_run("c-trpo", hidden=(8,), num_envs=env.num_envs)
+    run = make_run("c-trpo", hidden=(8,), num_envs=env.num_envs, cost_limit=25.0)
     size = env.observation_space.shape[0]
     seen = Normaliser.create(size).merge(np.ones((4, size))) if normaliser else None
     actor = replace(
@@ -112,7 +112,7 @@ def test_an_actor_crosses_to_another_process_whole():
 
 def test_raw_final_observations_are_bootstrapped_where_asked():
     """D2: at the end of an episode the successor is stored as it is, or normalised; else equal."""
-    run = make_run("c-trpo", hidden=(8,), num_envs=4)
+    run = make_run("c-trpo", hidden=(8,), num_envs=4, cost_limit=25.0)
     found = {}
     for raw in (True, False):
         env = Stepped(make_env("probe/Speed-v0", 4))
@@ -134,7 +134,7 @@ def test_actions_of_our_own_tasks_are_clipped_where_asked(choice, clipped):
     """D9: unclipped as published, unless asked; the policy's own action is kept as it was."""
     env = Stepped(make_env("probe/Speed-v0", 4))
     run = make_run("c-trpo", hidden=(8,), num_envs=4, epoch_steps=200, steps=200, cg_steps=3,
-                   critic_passes=1, clip_actions=choice)  # fmt: skip
+                   critic_passes=1, clip_actions=choice, cost_limit=25.0)  # fmt: skip
     next(iter(train(run, env)))
     assert (np.abs(env.given).max() <= 1) == bool(clipped)
     presets = {name: make_run("c-trpo", name).clip_actions for name in ("published", "corrected")}

@@ -265,7 +265,7 @@ def test_the_first_estimate_of_the_published_preset_is_zero():
     run = small("probe/Shortcut-v0", epochs=1, cost_limit=0.01)
     modes = {}
     for preset in ("published", "corrected"):
-        chosen = make_run("c-trpo", preset, env=run.env, steps=200, cost_limit=0.01, **SMALL)
+        chosen = make_run("c-trpo", preset, env=run.env, steps=200, **SMALL | {"cost_limit": 0.01})
         (epoch,) = train(chosen, make_env(run.env, run.num_envs))
         modes[preset] = epoch.metrics["recovering"]
         assert epoch.metrics["ep_cost"] > 0.01

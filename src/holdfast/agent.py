@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from holdfast.algorithms import Algorithm
 from holdfast.bars import FilmBar, training_bar
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
-from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate
+from holdfast.envs.foreign.observations import read_observations
+from holdfast.envs.foreign.source import name_env, name_function
+from holdfast.envs.foreign.spaces import to_native
+from holdfast.envs.make import is_batch, is_given
+from holdfast.envs.perturb import Perturbation, perturbed
+from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by
 from holdfast.export import Agreement, Portable, export
 from holdfast.film import Film, choose
 from holdfast.film.views import open_view
@@ -22,12 +29,12 @@ from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.folder import (
     Folder,
     create,
-    describe_space,
     load_state,
     open_folder,
     versions,
 )
 from holdfast.runs.progress import read_rows
+from holdfast.runs.spaces import describe_space
 from holdfast.runs.training import train_in_folder, write_run
 from holdfast.train import train
 from holdfast.train.environment import Spaces, open_env
@@ -56,25 +63,34 @@ class Agent:
         self.state: State | None = None
         self.metrics: list[dict[str, float | int]] = []
         """One row for each epoch so far."""
+        self._given: tuple[Any, Any] = (None, None)
+        """Environment and cost function, as they were passed to `learn`."""
+        self._trusted = False
 
     def learn(
         self,
-        env: Any,
+        env: Any = None,
         total_steps: int | float = 1_000_000,
         *,
         out: str | Path | None = None,
         progress: bool = True,
         cost: Any = None,
+        trust_env: bool = False,
         **settings: Any,
     ) -> Agent:
-        """Train on an environment: an id, a Gymnasium factory or instance, or a `VecEnv`.
+        """Train on an environment: a name, a Gymnasium factory or instance, or a batch.
 
         `settings` are those of `Run` and of the algorithm (`cost_limit=`, `limits=`, `seed=`, ...).
         With `out` the run is kept in a folder that `holdfast resume` and `report` understand.
-        An agent that has learned already, or was loaded, learns `total_steps` more.
+        An agent that has learned already, or was loaded, learns `total_steps` more, by default on
+        the same environment; `trust_env` allows a loaded one to import what its run names. `out`
+        may be the folder that it was loaded from.
         """
-        run = self._next_run(env, int(total_steps), settings)
-        batch = open_env(run, env, cost)
+        env, cost = self._sources(env, cost)
+        run = self._next_run(env, cost, int(total_steps), settings)
+        self._trusted |= trust_env
+        batch = open_env(run, env, cost, trusted=self._trusted)
+        self._given = env, cost
         try:
             spaces = Spaces.of(run, batch)
             self._adopt(run, spaces)
@@ -82,9 +98,7 @@ class Agent:
             bar = training_bar(self.run, batch, spaces.limits, begin) if progress else None
             shown = [bar] if bar else []
             if out is not None:
-                folder = create(Path(out), self.run, batch)
-                if self.state is not None:
-                    write_run(folder, self.state, self.metrics)
+                folder = self._folder(Path(out), batch)
                 on_progress = bar.advance if bar else None
                 epochs = train_in_folder(folder, batch, shown, self.state, on_progress)
             else:
@@ -99,31 +113,47 @@ class Agent:
                 if bar:
                     bar.close()
         finally:
-            if batch is not env:
+            if not is_given(env):
                 batch.close()
         return self
 
-    def _next_run(self, env: Any, steps: int, settings: dict[str, Any]) -> Run:
-        known: dict[str, Any] = {"env": env if isinstance(env, str) else _label(env)}
-        if isinstance(env, VecEnv):
+    def _sources(self, env: Any, cost: Any) -> tuple[Any, Any]:
+        """The environment and cost function, by default those passed before in this process."""
+        before = self._given
+        if env is None and before[0] is None and not self.run.env:
+            raise ValueError("learn needs an environment, such as learn('probe/Speed-v0').")
+        return before[0] if env is None else env, before[1] if cost is None else cost
+
+    def _next_run(self, env: Any, cost: Any, steps: int, settings: dict[str, Any]) -> Run:
+        known: dict[str, Any] = {}
+        if env is not None and env is not self._given[0]:
+            known["env"], known["env_args"] = name_env(env)
+        if env is not None and is_batch(env):
             known["num_envs"] = env.num_envs
+        if cost is not None:
+            known["cost"] = cost if isinstance(cost, str) else name_function(cost)
         if self.state is None:
             chosen = self._settings | known | {"steps": steps} | settings
             return make_run(self._algorithm, self._preset, **chosen)
         done = self.state.epoch * self.run.epoch_steps
         return configure(self.run, **(known | {"steps": done + steps} | settings))
 
+    def _folder(self, path: Path, batch: VecEnv) -> Folder:
+        """A new folder with what was learned so far, or the one where it lies already."""
+        state, spaces = self.state, self.spaces
+        if state is None or spaces is None or not (path / "run.json").exists():
+            folder = create(path, self.run, batch)
+        else:
+            folder = Folder(path, self.run, spaces)
+        if state is not None:
+            write_run(folder, state, self.metrics)
+        return folder
+
     def _adopt(self, run: Run, spaces: Spaces) -> None:
         """Take the environment's spaces; what was learned on others cannot go on here."""
         before = self.spaces
         if self.state is not None and before is not None:
-            fits = (
-                before.observation.shape == spaces.observation.shape
-                and before.action == spaces.action
-                and tuple(before.limits) == tuple(spaces.limits)
-                and len(self.state.obs) == run.num_envs
-            )
-            if not fits:
+            if not before.fits(spaces) or len(self.state.obs) != run.num_envs:
                 raise ValueError(
                     "this agent learned on other spaces, constraints or num_envs and cannot go on "
                     "here; make a new Agent."
@@ -131,21 +161,19 @@ class Agent:
         self.run, self.spaces = run, spaces
 
     def predict(self, obs: Any, deterministic: bool = True, seed: int | None = None) -> Any:
-        """The action for one observation [O] or a batch [n, O], in the environment's units."""
+        """The action for one observation, or for many, as the environment gives and takes them.
+
+        Many are what a `VectorEnv` gives: each part has a leading axis. Actions always lie in the
+        action space; NaN or infinity in an observation raises.
+        """
         spaces = self._trained()[1]
-        flat = np.asarray(obs, np.float64)
-        single = flat.ndim == 1
-        flat = np.atleast_2d(flat)
-        if flat.shape[1:] != spaces.observation.shape:
-            raise ValueError(
-                f"an observation of shape {np.shape(obs)} does not fit this policy, which was "
-                f"trained on flat observations of size {spaces.observation.shape[0]}."
-            )
-        actor = self.actor()
-        noise = None
+        flat, single = read_observations(spaces.native_observation, obs)
+        actor, noise = self.actor(), None
         if not deterministic:
             noise = actor.draw(np.random.default_rng(seed), (len(flat),))
-        action = action_map(spaces.action, actor.clip)(actor.act(actor.view(flat), noise))
+        action = action_map(spaces.action, True)(actor.act(actor.view(flat), noise))
+        if spaces.native_action is not spaces.action:
+            action = to_native(spaces.native_action, action, True)
         return action[0] if single else action
 
     def evaluate(
@@ -156,6 +184,10 @@ class Agent:
         seed: int = 1_000_000,
         deterministic: bool = False,
         cost: Any = None,
+        env_args: Mapping[str, object] | None = None,
+        trust_env: bool = False,
+        limits: float | Mapping[str, float] | None = None,
+        perturb: Perturbation | None = None,
         cost_bound: CostBound | None = None,
         until_decided: bool = False,
         max_episodes: int = 10_000,
@@ -163,18 +195,29 @@ class Agent:
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
+        `limits` judges by others than those of training, one number or some by name; `perturb`
+        changes the conditions (see `Perturbation`).
         `cost_bound` is the most that one episode can cost, where the environment does not know it:
         a number, or one for each constraint by name. With `until_decided` there follow more
         episodes, up to `max_episodes`, until safety is proved or disproved. `on_progress` is told,
         now and then, how many have ended, and what they say.
         """
-        spaces = self._trained()[1]
-        batch = open_env(self.run, env or self.run.env, cost, to_evaluate=True)
+        state, spaces = self._trained()
+        run = self.run if env is None else self._elsewhere(env, env_args)
+        env, cost = self._sources(env, cost)
+        if perturb is not None:
+            run = replace(run, workers=1)  # whose simulators can be reached
+        batch = open_env(run, env, cost, to_evaluate=True, trusted=trust_env or self._trusted)
         try:
+            spaces.refuse_other(Spaces.of(replace(run, limits=spaces.limits), batch))
+            if perturb is not None:
+                seen = np.sqrt(state.normaliser.var)
+                unit = np.ones_like(seen) if self.run.normalise == "none" else seen
+                batch = perturbed(batch, perturb, unit)
             return evaluate(
                 self.actor(),
                 batch,
-                spaces.limits,
+                judged_by(spaces.limits, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
@@ -185,7 +228,7 @@ class Agent:
                 on_progress=on_progress,
             )
         finally:
-            if batch is not env:
+            if not is_given(env):
                 batch.close()
 
     def watch(
@@ -199,6 +242,7 @@ class Agent:
         seed: int = 1_000_000,
         deterministic: bool = False,
         cost: Any = None,
+        trust_env: bool = False,
         frames: int = 250,
         fps: int = 25,
         progress: bool = True,
@@ -210,7 +254,8 @@ class Agent:
         a plot. `frames` is the most of an episode.
         """
         state, spaces = self._trained()
-        source = env or self.run.env
+        run = self.run if env is None else replace(self.run, env_args={})
+        env, cost = self._sources(env, cost)
         film = Film(
             actor_of(self.run, state),
             spaces.limits,
@@ -220,7 +265,8 @@ class Agent:
             frames,
             fps,
         )
-        view = open_view(self.run, source, cost, "human" if path is None else "rgb_array")
+        mode = "human" if path is None else "rgb_array"
+        view = open_view(run, env, cost, mode, trust_env or self._trusted)
         try:
             ranked = lambda: film.by_cost(view, worst_of, seed)
             chosen = choose(episodes, seeds, worst_of, ranked, seed)
@@ -231,6 +277,13 @@ class Agent:
                 return None
         finally:
             view.close()
+
+    def _elsewhere(self, env: Any, args: Mapping[str, object] | None) -> Run:
+        """The run with another environment, as many of it as there are."""
+        name, own = name_env(env)
+        count: int = env.num_envs if is_batch(env) else 1 if is_given(env) else self.run.num_envs
+        changes = {"env": name, "env_args": dict(own if args is None else args)}
+        return replace(self.run, num_envs=count, epoch_steps=count, **changes)
 
     def actor(self) -> Actor:
         """The policy in NumPy."""
@@ -243,16 +296,18 @@ class Agent:
         environment's units, always inside the space; both are checked against `predict` first.
         """
         state, spaces = self._trained()
+        native = spaces.native_action  # choices are counted from where the environment does
+        space = native if isinstance(native, gym.spaces.Discrete) else spaces.action
         about = {
             "algorithm": self.run.name,
             "env": self.run.env,
             "seed": self.run.seed,
             "epoch": state.epoch,
             "limits": spaces.limits,
-            "action_space": describe_space(spaces.action),
+            "action_space": describe_space(space),
             "holdfast": versions()["holdfast"],
         }
-        return export(Portable(self.actor(), spaces.action, about), Path(path))
+        return export(Portable(self.actor(), space, about), Path(path))
 
     def save(self, path: str | Path) -> None:
         """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand.
@@ -263,8 +318,11 @@ class Agent:
         write_run(Folder(Path(path), self.run, spaces), state, self.metrics)
 
     @classmethod
-    def load(cls, path: str | Path) -> Agent:
-        """The agent of a run folder, from its newest whole checkpoint."""
+    def load(cls, path: str | Path, trust_env: bool = False) -> Agent:
+        """The agent of a run folder, from its newest whole checkpoint.
+
+        `trust_env` allows it to import the environment that the folder names, when it is needed.
+        """
         folder = open_folder(Path(path))
         state, _ = load_state(folder)
         if state is None:
@@ -273,6 +331,7 @@ class Agent:
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
+        agent._trusted = trust_env
         rows = read_rows(folder.path / "progress.csv")
         agent.metrics = [row for row in rows if row["epoch"] <= state.epoch]
         return agent
@@ -281,8 +340,3 @@ class Agent:
         if self.state is None or self.spaces is None:
             raise ValueError("this agent has not learned yet; call learn(env, ...) or load it.")
         return self.state, self.spaces
-
-
-def _label(env: Any) -> str:
-    spec = getattr(env, "spec", None)
-    return str(getattr(spec, "id", "") or getattr(env, "__name__", "") or type(env).__name__)

@@ -26,6 +26,7 @@ from holdfast.core.verdict import Verdict, verdict
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv, episode_cost_bounds
 from holdfast.envs.rollout import Playing, Round, play_round
+from holdfast.settings import nearest
 
 CostBound = float | Mapping[str, float]
 OnEpisodes = Callable[[int, Verdict | None], None]
@@ -200,6 +201,21 @@ def evaluate(
         if not until_decided or said.safe != "undecided" or wanted >= max_episodes:
             return result
         wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)
+
+
+def judged_by(
+    limits: Mapping[str, float], given: float | Mapping[str, float] | None
+) -> dict[str, float]:
+    """The limits of training, or others: one number for all, or some by name."""
+    if given is None:
+        return dict(limits)
+    changes = dict(given) if isinstance(given, Mapping) else dict.fromkeys(limits, float(given))
+    for name, limit in changes.items():
+        if name not in limits:
+            raise ValueError(f"no constraint is called '{name}'{nearest(name, limits)}")
+        if not 0 <= limit < math.inf:
+            raise ValueError(f"the limit {name}={limit} must be finite and not negative.")
+    return {**limits, **changes}
 
 
 def _bounds(

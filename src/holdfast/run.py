@@ -7,6 +7,7 @@ are generated from here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, cast
@@ -23,18 +24,25 @@ class Run:
     """Settings of a training run that every algorithm shares."""
 
     env: str = ""
-    """Environment id: a native task, a probe, or any Gymnasium id."""
+    """The environment's name: a task of ours, a Gymnasium id, module:Class or file.py:Class."""
+    env_args: dict[str, object] = field(default_factory=dict[str, object])
+    """Arguments to make it with."""
+    cost: str = ""
+    """A cost function by name, module:function or file.py:function; none: the environment's own."""
     algorithm: Algorithm = CTRPO()
     name: str = "c-trpo"
     """The algorithm's registered name."""
+    origin: str = ""
+    """RUN@EPOCH whose policy, critics and statistics it began with; none: fresh ones."""
     preset: PresetName | None = None
     """Which side of the deviation register; none: the register's defaults."""
     steps: int = 1_000_000
     """Environment steps in all, rounded up to whole epochs."""
     seed: int = 0
     """Everything random follows from it."""
-    cost_limit: float = 25.0
-    """b, the largest acceptable mean episode cost (of every constraint without its own limit)."""
+    cost_limit: float | None = None
+    """b, the largest acceptable mean episode cost, of every constraint without a limit of its own;
+    none: what the task declares (25 for native tasks), required for any other environment."""
     limits: dict[str, float] = field(default_factory=dict[str, float])
     """Limits by constraint name; naming them makes each a constraint of its own."""
     num_envs: int = 10
@@ -85,6 +93,7 @@ class Run:
     def __post_init__(self) -> None:
         self._check_sizes()
         self._check_limits()
+        self._check_args()
         for name in ("gamma", "cost_gamma"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1); try 0.99.")
@@ -111,14 +120,30 @@ class Run:
         if any(width < 1 for width in self.hidden):
             raise ValueError(f"hidden={self.hidden} must hold positive widths, such as 64 64.")
 
+    def _check_args(self) -> None:
+        for name, value in self.env_args.items():
+            try:
+                plain = json.loads(json.dumps(value)) == value
+            except (TypeError, ValueError):
+                plain = False
+            if not plain:
+                raise ValueError(
+                    f"env_args has {name}={value!r}, which run.json cannot keep: use numbers, "
+                    "texts, lists and dictionaries, or pass a function that makes the environment."
+                )
+
     def _check_limits(self) -> None:
-        limits = {"cost_limit": self.cost_limit, **self.limits}
+        limits = self.limits | ({} if self.cost_limit is None else {"cost_limit": self.cost_limit})
         for name, limit in limits.items():
             if not limit >= 0 or limit == float("inf"):
                 raise ValueError(
                     f"the limit {name}={limit} must be a finite number that is not negative; "
                     "it bounds the mean cost of an episode."
                 )
+        self.check_costs(limits)
+
+    def check_costs(self, limits: Mapping[str, float]) -> None:
+        """Whether the algorithm can work under these limits."""
         if isinstance(self.algorithm, ComparesCosts):
             discounted = self.cost_criterion == "discounted"
             self.algorithm.check_costs(CostTerms(limits, self.standardise_cost, discounted))

@@ -2,8 +2,8 @@
 """The board judges each constraint by its own limit, never their sum by one."""
 
 import io
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,26 +16,28 @@ TWO = "env_steps,ep_return,ep_cost,ep_cost/heat,ep_cost/noise,steps_per_second\n
 
 
 @pytest.mark.parametrize(
-    ("settings", "header", "row", "shown"),
+    ("limits", "header", "row", "shown"),
     [
         # the sum is 14, above each limit, and both limits are held
-        ({"limits": {"heat": 9.0, "noise": 9.75}}, TWO, "200,1,14,8,6,50",
+        ({"heat": 9.0, "noise": 9.75}, TWO, "200,1,14,8,6,50",
          {"heat 8.0/9": "32", "noise 6.0/9.75": "32"}),
         # one is broken though the sum is below the other's limit
-        ({"limits": {"heat": 3.0, "noise": 20.0}}, TWO, "200,1,14,8,6,50",
+        ({"heat": 3.0, "noise": 20.0}, TWO, "200,1,14,8,6,50",
          {"heat 8.0/3": "31", "noise 6.0/20": "32"}),
-        ({"cost_limit": 7.0}, TWO, "200,1,14,8,6,50", {"heat 8.0/7": "31", "noise 6.0/7": "32"}),
-        ({"cost_limit": 7.0}, "env_steps,ep_return,ep_cost,steps_per_second\n", "200,1,6,50",
+        ({"heat": 7.0, "noise": 7.0}, TWO, "200,1,14,8,6,50",
+         {"heat 8.0/7": "31", "noise 6.0/7": "32"}),
+        ({"cost": 7.0}, "env_steps,ep_return,ep_cost,steps_per_second\n", "200,1,6,50",
          {"cost 6.0/7": "32"}),
-        ({"limits": {"heat": 5.0}}, "env_steps,ep_return,ep_cost,steps_per_second\n",
+        ({"heat": 5.0}, "env_steps,ep_return,ep_cost,steps_per_second\n",
          "200,1,6,50", {"heat 6.0/5": "31"}),
     ],
 )  # fmt: skip
 def test_each_cost_stands_beside_its_own_limit(
-    settings: dict[str, Any], header: str, row: str, shown: dict[str, str], tmp_path: Path
+    limits: dict[str, float], header: str, row: str, shown: dict[str, str], tmp_path: Path
 ):
-    cell = Cell("cell", make_run("c-trpo", env="probe/Machines-v0", **settings))
+    cell = Cell("cell", make_run("c-trpo", env="probe/Machines-v0"))
     (tmp_path / "cell").mkdir()
+    (tmp_path / "cell" / "run.json").write_text(json.dumps({"limits": limits}))
     (tmp_path / "cell" / "progress.csv").write_text(f"{header}{row}\n")
     board = Board([cell], tmp_path, Console(file=io.StringIO()))
     costs = "  ".join(shown)
@@ -53,6 +55,7 @@ def test_the_regret_shown_is_of_the_raw_costs(tmp_path: Path):
     cell = Cell("cell", make_run("c-trpo", env="probe/Speed-v0"))
     (tmp_path / "cell").mkdir()
     header = "env_steps,ep_return,ep_cost,cost_regret,cost_regret_raw,steps_per_second\n"
+    (tmp_path / "cell" / "run.json").write_text('{"limits": {"cost": 6.0}}')
     (tmp_path / "cell" / "progress.csv").write_text(f"{header}200,1,6,99,12.4,50\n")
     board = Board([cell], tmp_path, Console(file=io.StringIO()))
-    assert board.describe("cell") == "return 1.0  cost 6.0/25  regret 12  50 steps/s"
+    assert board.describe("cell") == "return 1.0  cost 6.0/6  regret 12  50 steps/s"

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from holdfast.bars import clock
 from holdfast.bench.suite import Cell
-from holdfast.run import Run
+from holdfast.runs.checkpoint import read_json
 from holdfast.runs.progress import tail
 
 REFRESH, LINE = 0.5, 10.0
@@ -29,7 +29,7 @@ class Board:
     def __init__(self, cells: Sequence[Cell], out: Path, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.total = {cell.name: cell.run.epochs * cell.run.epoch_steps for cell in cells}
-        self.runs = {cell.name: cell.run for cell in cells}
+        self.known: dict[str, Mapping[str, float]] = {}
         self.out = out
         self.rows: dict[str, dict[str, float]] = {}
         self.begun, self.shown = time.monotonic(), 0.0
@@ -94,7 +94,7 @@ class Board:
         if "ep_return" not in row:
             return "starting"
         shown = []
-        for label, cost, limit in costs(row, self.runs[name]):
+        for label, cost, limit in costs(row, self.limits(name)):
             text = f"{cost:.1f}/{limit:g}"
             colour = "green" if cost <= limit else "red"
             shown.append(f"{label} [{colour}]{text}[/]" if self.live else f"{label} {text}")
@@ -103,16 +103,19 @@ class Board:
             shown.append(f"regret {row['cost_regret_raw']:.0f}")
         return f"return {row['ep_return']:.1f}  {'  '.join(shown)}  {speed:,.0f} steps/s"
 
+    def limits(self, name: str) -> Mapping[str, float]:
+        """Of a cell that has begun, from its folder."""
+        if name not in self.known:
+            self.known[name] = read_json(self.out / name / "run.json")["limits"]
+        return self.known[name]
+
     def close(self) -> None:
         if self.live is not None:
             self.live.stop()
 
 
-def costs(row: Mapping[str, float], run: Run) -> list[tuple[str, float, float]]:
-    """(name, cost, limit) of each constraint, as the row names them."""
-    several = [name for name in row if name.startswith("ep_cost/")]
-    if several:
-        names = [name.removeprefix("ep_cost/") for name in several]
-        return [(n, row[f"ep_cost/{n}"], run.limits.get(n, run.cost_limit)) for n in names]
-    ((name, limit),) = run.limits.items() or [("cost", run.cost_limit)]
-    return [(name, row.get("ep_cost", 0.0), limit)]
+def costs(row: Mapping[str, float], limits: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """(name, cost, limit) of each constraint."""
+    several = len(limits) > 1
+    column = lambda name: row.get(f"ep_cost/{name}" if several else "ep_cost", 0.0)
+    return [(name, column(name), limit) for name, limit in limits.items()]

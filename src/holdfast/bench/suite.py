@@ -5,6 +5,7 @@
     seeds = 3                                      # 0, 1, 2; a list names them
     tasks = ["SafetyHopperVelocity-v1"]
     algorithms = ["cpo", { name = "c-trpo", sweep = { beta = [0.2, 1.0] } }]
+    limits = { "SafetyHopperVelocity-v1" = 10 }    # else what the task declares
 
 A cell is one run: a folder name and a `Run`. Everything is checked before anything starts, and a
 word that is not known is an error with the nearest one that is.
@@ -56,6 +57,8 @@ class Suite:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     preset: PresetName | None = None
     settings: dict[str, object] = field(default_factory=dict[str, object])
+    limits: dict[str, object] = field(default_factory=dict[str, object])
+    """Task → its limit, or a table of its constraints' limits; others take what they declare."""
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -64,6 +67,17 @@ class Suite:
         _check_distinct(self.tasks, "tasks")
         _check_distinct(self.algorithms, "algorithms")
         _check_free(self.settings, "settings")
+        for task, limit in self.limits.items():
+            if task not in self.tasks:
+                raise ValueError(f"limits names '{task}'{nearest(task, self.tasks)}")
+            converted(limit, float | dict[str, float], f"limits.{task}")
+
+    def limits_of(self, task: str) -> dict[str, object]:
+        """Settings that give a task its limit."""
+        if task not in self.limits:
+            return {}
+        limit = self.limits[task]
+        return {"limits" if isinstance(limit, Mapping) else "cost_limit": limit}
 
 
 @dataclass(frozen=True)
@@ -137,16 +151,16 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
             if entry.seeds is not None and seed not in entry.seeds:
                 continue
             for swept in _variants(entry.sweep):
-                own = {**suite.settings, **entry.settings, **swept}
+                own = {**suite.settings, **suite.limits_of(task), **entry.settings, **swept}
                 fixed = {"env": task, "seed": seed, "steps": suite.steps}
                 run = _checked_run(
                     suite.name, entry.name, entry.preset or suite.preset, {**fixed, **own}
                 )
                 label = [
                     run.name,
-                    *(f"{k}={_word(v)}" for k, v in {**entry.settings, **swept}.items()),
+                    *(f"{k}={plain_word(v)}" for k, v in {**entry.settings, **swept}.items()),
                 ]
-                cell = Cell("_".join([*label, task, f"seed{seed}"]).replace("/", "-"), run)
+                cell = Cell("_".join([*label, plain_word(task), f"seed{seed}"]), run)
                 if found.setdefault(cell.name, cell) != cell:
                     raise ValueError(
                         f"suite '{suite.name}' has two different runs called '{cell.name}'; give "
@@ -226,7 +240,8 @@ def _check_distinct(values: Sequence[object], where: str) -> None:
         raise ValueError(f"{where} must be a list of at least one, all of them distinct.")
 
 
-def _word(value: object) -> str:
+def plain_word(value: object) -> str:
+    """As a part of a folder's name."""
     return re.sub(
         r"[^A-Za-z0-9.+-]+", "-", f"{value:g}" if isinstance(value, float) else str(value)
     )

@@ -32,6 +32,7 @@ def certify(
     deterministic: bool = False,
     cost_bound: CostBound | None = None,
     film: bool = True,
+    trust_env: bool = False,
     conditions: Mapping[str, Evaluation] | None = None,
     on_progress: OnEpisodes | None = None,
 ) -> tuple[Path, Path]:
@@ -42,7 +43,7 @@ def certify(
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
-    agent = Agent.load(folder)
+    agent = Agent.load(folder, trust_env)
     assert agent.spaces is not None
     result = agent.evaluate(
         episodes=episodes,

@@ -154,7 +154,7 @@ def reproduce(judged: Judged) -> list[str]:
     """Commands that repeat the evaluation and the training."""
     result, agent = judged.evaluation, judged.agent
     flags = f" --episodes {len(result.returns)} --seed {judged.seed}"
-    flags += " --deterministic" if result.deterministic else ""
+    flags += " --greedy" if result.deterministic else ""
     given = result.cost_bounds
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"

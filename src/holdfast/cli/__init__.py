@@ -84,14 +84,15 @@ def later(module: str, function: str, name: str) -> Callable[[list[str]], None]:
     return call
 
 
-EXACT, SHIPPING = "holdfast.cli.exact", "holdfast.cli.shipping"
+EXACT, JUDGING = "holdfast.cli.exact", "holdfast.cli.judging"
+SHIPPING = "holdfast.cli.shipping"
 
 COMMANDS: dict[str, Command] = {
     "list": Command(with_tyro(looking.list_command, "list"), "algorithms, and the settings of one"),
     "train": Command(training.train_command, "train ALGO on ENV"),
     "resume": Command(with_tyro(training.resume_command, "resume"), "continue a run"),
     "evaluate": Command(
-        with_tyro(looking.evaluate_command, "evaluate"), "judge a trained policy's safety"
+        later(JUDGING, "evaluate_command", "evaluate"), "judge a trained policy's safety"
     ),
     "watch": Command(later(SHIPPING, "watch_command", "watch"), "film a trained policy"),
     "certify": Command(

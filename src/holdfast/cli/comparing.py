@@ -15,7 +15,16 @@ from holdfast.bench.board import Board
 from holdfast.bench.engines import Local, Ray
 from holdfast.bench.estimate import forecast
 from holdfast.bench.scheduler import train_cells
-from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
+from holdfast.bench.suite import (
+    Cell,
+    Suite,
+    cells,
+    load_suite,
+    parse_seeds,
+    plain_word,
+    with_options,
+)
+from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs.checkpoint import read_json, write_json
@@ -35,6 +44,7 @@ def bench(
     retries: int = 2,
     threads: int = 1,
     dry_run: bool = False,
+    trust_env: bool = False,
 ) -> None:
     """Run a suite of algorithms, tasks and seeds; repeat the command to go on after any stop.
 
@@ -52,12 +62,15 @@ def bench(
         retries: How often a run that died is taken up again.
         threads: Cores of each run.
         dry_run: Print the cells and the estimate, run nothing.
+        trust_env: Import the environments that the suite names, if they are not ours.
     """
     for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
         if value is not None and value < least:
             raise ValueError(f"--{name} {value} must be at least {least}.")
     chosen = with_options(load_suite(suite), _steps(steps), _seeds(seeds))
     grid = cells(chosen, only)
+    for cell in grid:
+        refuse_untrusted((cell.run.env, cell.run.cost), cell.run.env_args, trust_env)
     folder = Path("runs") / chosen.name if out is None else out
     cores = os.cpu_count() or 1
     at_once = jobs if jobs is not None else max(1, cores // max(1, threads))
@@ -107,7 +120,7 @@ def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jo
     done = [cell for cell in grid if (out / cell.name / "done.json").exists()]
     rows: dict[str, list[Cell]] = {}
     for cell in grid:
-        label = cell.name.removesuffix(f"_{cell.run.env.replace('/', '-')}_seed{cell.run.seed}")
+        label = cell.name.removesuffix(f"_{plain_word(cell.run.env)}_seed{cell.run.seed}")
         rows.setdefault(label, []).append(cell)
     console.print(f"[bold]{suite.name}[/] {suite.description}", highlight=False)
     table = Table("algorithm", "tasks", "seeds", "done", box=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that look: list, evaluate, plot, envs, check. Each is parsed by its signature."""
+"""Commands that look: list, plot, envs, check. Each is parsed by its signature."""
 
 from __future__ import annotations
 
@@ -42,53 +42,6 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
             console.print(f"  {setting.split('.')[-1]} = {value}", highlight=False)
         if not changes:
             console.print("  nothing")
-
-
-def evaluate_command(
-    run: tyro.conf.Positional[Path],
-    episodes: int = 100,
-    until_decided: bool = False,
-    max_episodes: int = 10_000,
-    cost_bound: float | None = None,
-    seed: int = 1_000_000,
-    deterministic: bool = False,
-    json: bool = False,
-    save: bool = False,
-) -> None:
-    """Run fresh episodes of a trained policy and judge its safety.
-
-    Args:
-        run: The run folder.
-        episodes: How many episodes.
-        until_decided: Run more until the policy is proved safe or unsafe.
-        max_episodes: Stop there even if nothing is proved.
-        cost_bound: The most that one episode can cost; native tasks and probes know it.
-        seed: Seed of the episodes; differs from the training seeds.
-        deterministic: Take the most likely action instead of sampling.
-        json: Print JSON instead of a table.
-        save: Keep the numbers in the run folder, where `holdfast report` finds them.
-    """
-    from holdfast.agent import Agent
-    from holdfast.bars import EvaluationBar
-    from holdfast.runs.evaluations import save_evaluation
-
-    agent = Agent.load(run)
-    with EvaluationBar(episodes, quiet=json) as bar:
-        result = agent.evaluate(
-            episodes=episodes,
-            seed=seed,
-            deterministic=deterministic,
-            cost_bound=cost_bound,
-            until_decided=until_decided,
-            max_episodes=max_episodes,
-            on_progress=bar.update,
-        )
-    if save:
-        save_evaluation(run, result)
-    if json:
-        print(result.json())
-    else:
-        result.print(Console())
 
 
 def plot_command(run: tyro.conf.Positional[Path], out: Path | None = None) -> None:
@@ -135,15 +88,35 @@ def envs_command(env: tyro.conf.Positional[str] = "") -> None:
         console.print(str(describe(env)), highlight=False, markup=False)
 
 
-def check_command(env: tyro.conf.Positional[str]) -> None:
+def check_command(
+    env: tyro.conf.Positional[str],
+    env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    cost: str | None = None,
+    limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    suggest_limit: bool = False,
+) -> None:
     """Look for faults in an environment and say how to mend them.
 
     Args:
-        env: An environment id.
+        env: An id, module:Class or path/to/file.py:Class.
+        env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
+        cost: The cost function's name, module:function or file.py:function.
+        limit: A constraint of its own with its limit, NAME=VALUE, as for train.
+        suggest_limit: Say what random behaviour costs, to choose a limit by.
     """
+    from holdfast.cli.options import parse_args, parse_limits
     from holdfast.envs.check import check_env, print_findings
 
-    findings = check_env(env)
+    constraints = tuple(parse_limits(limit)) or None
+    args = parse_args(env_arg)
+    findings = check_env(env, env_args=args, constraints=constraints, cost=cost)
     print_findings(findings)
     if any(finding.severity == "error" for finding in findings):
         raise SystemExit(1)
+    if suggest_limit:
+        from holdfast.envs.check.chance import cost_of_chance
+        from holdfast.envs.make import make_env
+
+        batch = make_env(env, 10, env_args=args, constraints=constraints, cost=cost)
+        Console().print(str(cost_of_chance(batch)), highlight=False, markup=False)
+        batch.close()

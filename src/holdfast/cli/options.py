@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,10 @@ import tyro
 from tyro.conf import OmitArgPrefixes, UseAppendAction
 
 from holdfast.register import PRESETS, PresetName
-from holdfast.run import Run, make_run
+from holdfast.run import Run, make_run, with_preset
 from holdfast.settings import Setting, changed, choices, leaves
 
-HIDDEN = ("env", "name", "limits", "preset")
+HIDDEN = ("env", "env_args", "cost", "name", "origin", "limits", "preset")
 """Settings of `Run` that are given in another way than by a flag of their name."""
 
 
@@ -26,7 +27,7 @@ class Options:
     """What matters most, first in the help; defaults and help of settings come from `Run`."""
 
     steps: int
-    cost_limit: float
+    cost_limit: float | None
     limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """A constraint of its own with its limit, such as hazards=25; repeat it for several."""
     preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
@@ -35,6 +36,14 @@ class Options:
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The run folder; by default runs/ALGO_ENV_seedN_TIME."""
     workers: int
+    origin: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
+    """Begin with the policy of another run and its settings, in a new folder; no ALGO, no ENV."""
+    trust_env: bool = False
+    """With --from: import the environment that RUN names, if it is not one of ours."""
+    env_arg: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """An argument to make your environment with, such as size=5; repeat it for several."""
+    cost: Annotated[str, tyro.conf.arg(metavar="MODULE:FUNCTION")] = ""
+    """A cost function of (obs, action, next_obs), by name; none: the environment's own cost."""
     num_envs: int
     epoch_steps: int
     quiet: bool = False
@@ -64,19 +73,25 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def parse_run(algorithm: str, env: str, args: Sequence[str]) -> tuple[Run, Options]:
+def parse_run(
+    algorithm: str, env: str, args: Sequence[str], before: Run | None = None
+) -> tuple[Run, Options]:
     """The run that a command line describes, and the options beside it.
 
-    The preset applies first, then the flags, so an explicit flag always wins.
+    The preset applies first, then the flags, so an explicit flag always wins. The defaults are
+    those of a run `before`, if it is to be tuned.
     """
-    base = make_run(algorithm, _preset(args), env=env)
+    preset = _preset(args)
+    base = before or make_run(algorithm, preset, env=env)
+    if before is not None and preset is not None:
+        base = with_preset(before, preset)
     groups = grouped(base)
-    preset = f", preset {base.preset}" if base.preset else ""
+    words = f", preset {base.preset}" if base.preset else ""
     given, unknown = tyro.cli(
         _options(groups),
         args=args,
         prog="holdfast train ALGO ENV",
-        description=f"The options of {base.name}{preset}. "
+        description=f"The options of {base.name}{words}. "
         "`holdfast list` names the algorithms, `holdfast envs` the tasks.",
         return_unknown_args=True,
     )
@@ -89,7 +104,9 @@ def parse_run(algorithm: str, env: str, args: Sequence[str]) -> tuple[Run, Optio
         raise ValueError(f"unknown option '{unknown[0]}'; {hint}")
     values = {leaf.name: leaf.value for leaf in leaves(given)}
     changes = {setting.path: values[setting.name] for setting in found}
-    return changed(base, changes | {"limits": parse_limits(given.limit)}), given
+    changes |= {"limits": base.limits | parse_limits(given.limit), "cost": given.cost or base.cost}
+    changes |= {"env_args": base.env_args | parse_args(given.env_arg)}
+    return changed(base, changes), given
 
 
 def _preset(args: Sequence[str]) -> PresetName | None:
@@ -148,6 +165,30 @@ WHOLE = Annotated[
         str_from_instance=lambda value: [str(value)],
     ),
 ]
+
+
+def renamed(run: Run, env: str | None, args: Iterable[str], cost: str | None) -> Run:
+    """The run with the names that a command line gives, the environment with its arguments."""
+    given = parse_args(args)
+    if given and env is None:
+        raise ValueError("--env-arg belongs to --env: name the environment too.")
+    if env is not None:
+        run = dataclasses.replace(run, env=env, env_args=given)
+    return run if cost is None else dataclasses.replace(run, cost=cost)
+
+
+def parse_args(pairs: Iterable[str]) -> dict[str, object]:
+    """--env-arg size=5 --env-arg name=north: JSON where it is, else a text."""
+    args: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name.isidentifier() or not equals:
+            raise ValueError(f"--env-arg {pair} is not NAME=VALUE; write --env-arg size=5.")
+        try:
+            args[name] = json.loads(value)
+        except ValueError:
+            args[name] = value
+    return args
 
 
 def parse_limits(pairs: Iterable[str]) -> dict[str, float]:

@@ -35,9 +35,11 @@ def watch_command(
     seeds: tuple[int, ...] = (),
     worst_of: int = 0,
     seed: int = 1_000_000,
-    deterministic: bool = False,
+    greedy: bool = False,
     frames: int = 250,
     fps: int = 25,
+    trust_env: bool = False,
+    env: str | None = None,
 ) -> None:
     """Film a trained policy, with return, costs against limits and every cost event.
 
@@ -48,21 +50,25 @@ def watch_command(
         seeds: Show the episodes of these seeds.
         worst_of: Play so many episodes and show the costliest of them.
         seed: Seed of the episodes, as for evaluate: it judges the same ones.
-        deterministic: Take the most likely action instead of sampling.
+        greedy: Take the most likely action instead of sampling.
         frames: The most frames of an episode; between two of them several steps may pass.
         fps: Frames per second.
+        trust_env: Import the environment that the run folder names, if it is not one of ours.
+        env: Film in this environment instead: an id, module:Class or path/to/file.py:Class.
     """
     from holdfast.agent import Agent
 
     made = Agent.load(run).watch(
         out,
+        env,
         episodes=episodes,
         seeds=seeds,
         worst_of=worst_of,
         seed=seed,
-        deterministic=deterministic,
+        deterministic=greedy,
         frames=frames,
         fps=fps,
+        trust_env=trust_env,
     )
     console = Console()
     if made is not None:
@@ -79,8 +85,9 @@ def certify_command(
     max_episodes: int = 10_000,
     cost_bound: float | None = None,
     seed: int = 1_000_000,
-    deterministic: bool = False,
+    greedy: bool = False,
     film: bool = True,
+    trust_env: bool = False,
 ) -> None:
     """Write a model card: a page and a JSON file on what is known of a policy's safety.
 
@@ -92,8 +99,9 @@ def certify_command(
         max_episodes: Stop there even if nothing is proved.
         cost_bound: The most that one episode can cost; native tasks and probes know it.
         seed: Seed of the episodes; differs from the training seeds.
-        deterministic: Judge the most likely actions instead of sampled ones.
+        greedy: Judge the most likely actions instead of sampled ones.
         film: Add a video of the costliest of 20 episodes.
+        trust_env: Import the environment that the run folder names, if it is not one of ours.
     """
     from holdfast.bars import EvaluationBar
     from holdfast.certify import certify
@@ -107,8 +115,9 @@ def certify_command(
             max_episodes=max_episodes,
             cost_bound=cost_bound,
             seed=seed,
-            deterministic=deterministic,
+            deterministic=greedy,
             film=film,
+            trust_env=trust_env,
             on_progress=bar.update,
         )
     console = Console()

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -38,9 +41,12 @@ def use_compilation_cache() -> None:
 
 
 def train_command(args: list[str]) -> None:
-    """holdfast train ALGO ENV [options]"""
+    """holdfast train ALGO ENV [options], or holdfast train --from RUN [options]"""
     from holdfast.cli.options import parse_run
 
+    if any(arg.partition("=")[0] == "--from" for arg in args) and "--help" not in args:
+        tune(args)
+        return
     names = [a for a in args[:2] if not a.startswith("-")]
     if len(names) < 2:
         if "-h" in args or "--help" in args:
@@ -53,38 +59,79 @@ def train_command(args: list[str]) -> None:
     from holdfast.train.environment import open_env
 
     use_compilation_cache()
-    env = open_env(run, run.env)
+    env = open_env(run, trusted=True)  # the user named it
     folder = create(chosen.out or default_out(run), run, env)
-    follow(folder, env, None, chosen.quiet, chosen.tensorboard, chosen.wandb)
+    with no_trace(folder):
+        extra = sinks(folder, 0, chosen.tensorboard, chosen.wandb)
+    follow(folder, env, None, extra, chosen.quiet)
+
+
+def tune(args: list[str]) -> None:
+    """A new run that begins with the policy of another, under other settings."""
+    from holdfast.cli.options import parse_run
+    from holdfast.runs.folder import create, load_state, open_folder
+    from holdfast.runs.training import begin_with
+    from holdfast.train.environment import open_env
+
+    place = next(i for i, arg in enumerate(args) if arg.partition("=")[0] == "--from")
+    words = args[place].split("=", 1)[1:] or args[place + 1 : place + 2]
+    if (place > 0 and not args[0].startswith("-")) or not words:
+        raise ValueError(
+            "train --from RUN takes algorithm and environment from the run: leave ALGO and ENV out."
+        )
+    before = open_folder(Path(words[0]))
+    state, _ = load_state(before)
+    if state is None:
+        raise ValueError(f"'{before.path}' holds no checkpoint to begin with; train it first.")
+    run, chosen = parse_run("", "", args, before.run)
+    run = replace(run, origin=f"{before.path}@{state.epoch}")
+    use_compilation_cache()
+    env = open_env(run, trusted=chosen.trust_env)
+    folder = create(chosen.out or default_out(run), run, env)
+    with no_trace(folder):
+        begun = begin_with(folder, state)
+        extra = sinks(folder, 0, chosen.tensorboard, chosen.wandb)
+    follow(folder, env, begun, extra, chosen.quiet)
 
 
 def default_out(run: Run) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    task = run.env.replace("/", "-")
+    task = re.sub(r"[^A-Za-z0-9.+-]+", "-", run.env).strip("-.")
     return Path("runs") / f"{run.name}_{task}_seed{run.seed}_{stamp}"
 
 
-def follow(
-    folder: Folder,
-    env: VecEnv,
-    state: State | None,
-    quiet: bool,
-    tensorboard: bool,
-    wandb: str | None,
-) -> None:
-    """Train in a folder with the chosen displays; say where everything is."""
-    from holdfast.bars import training_bar
+@contextmanager
+def no_trace(folder: Folder) -> Generator[None]:
+    """A start that fails leaves no folder behind."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder.path)
+        raise
+
+
+def sinks(folder: Folder, done: int, tensorboard: bool, wandb: str | None) -> list[Sink]:
+    """Where else the metrics go, after `done` steps."""
     from holdfast.run import to_json
     from holdfast.runs.sinks import TensorBoard, WandB
-    from holdfast.runs.training import train_in_folder
 
-    run = folder.run
-    done = state.epoch * run.epoch_steps if state else 0
     extra: list[Sink] = []
     if tensorboard:
         extra.append(TensorBoard(folder.path / "tensorboard", done))
     if wandb:
-        extra.append(WandB(wandb, folder.path, to_json(run)))
+        extra.append(WandB(wandb, folder.path, to_json(folder.run)))
+    return extra
+
+
+def follow(
+    folder: Folder, env: VecEnv, state: State | None, extra: list[Sink], quiet: bool
+) -> None:
+    """Train in a folder with the chosen displays; say where everything is."""
+    from holdfast.bars import training_bar
+    from holdfast.runs.training import train_in_folder
+
+    run = folder.run
+    done = state.epoch * run.epoch_steps if state else 0
     bar = None
     if not quiet:
         bar = training_bar(run, env, folder.spaces.limits, done)
@@ -126,6 +173,10 @@ def resume_command(
     quiet: bool = False,
     tensorboard: bool = False,
     wandb: str | None = None,
+    trust_env: bool = False,
+    env: str | None = None,
+    env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    cost: str | None = None,
 ) -> None:
     """Continue a run from its newest whole checkpoint.
 
@@ -135,7 +186,12 @@ def resume_command(
         quiet: No progress display.
         tensorboard: Write TensorBoard events too.
         wandb: Weights & Biases project to log to.
+        trust_env: Import the environment that the run folder names, if it is not one of ours.
+        env: The environment's name now, where it moved or had none.
+        env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
+        cost: The cost function's name, module:function or file.py:function.
     """
+    from holdfast.cli.options import renamed
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.training import extended
     from holdfast.train.environment import open_env
@@ -146,8 +202,10 @@ def resume_command(
     folder = extended(folder, state, None if steps is None else int(steps))
     for complaint in complaints:
         Console(stderr=True).print(f"[yellow]skipped:[/] {complaint}", highlight=False)
-    env = open_env(folder.run, folder.run.env)
-    follow(folder, env, state, quiet, tensorboard, wandb)
+    folder = replace(folder, run=renamed(folder.run, env, env_arg, cost))
+    batch = open_env(folder.run, env, cost, trusted=trust_env)
+    done = state.epoch * folder.run.epoch_steps if state else 0
+    follow(folder, batch, state, sinks(folder, done, tensorboard, wandb), quiet)
 
 
 DEMO_EPISODES = 800
@@ -168,28 +226,27 @@ def demo_command(seconds: float = 90.0, out: Path = Path("runs/demo")) -> None:
         seconds: How long to train.
         out: The run folder; an earlier demo there is replaced.
     """
-    import shutil
-
     from holdfast.agent import Agent
     from holdfast.bars import EvaluationBar, training_bar
     from holdfast.runs.folder import create
     from holdfast.runs.plot import plot_run
     from holdfast.runs.training import train_in_folder
-    from holdfast.train.environment import open_env
+    from holdfast.train.environment import Spaces, open_env
 
     console = Console()
     use_compilation_cache()
     run = demo_run()
+    env = open_env(run)
+    (limit,) = Spaces.of(run, env).limits.values()
     console.print(
         "[bold]C-TRPO[/] learns to run ([bold]HalfCheetah[/]) but may exceed a speed of 3.21 in at "
-        f"most {run.cost_limit:g} of the 1000 steps of an episode.\nWatch the return "
+        f"most {limit:g} of the 1000 steps of an episode.\nWatch the return "
         "rise and the cost approach its limit; an update above the limit only reduces the cost.\n"
         f"About {seconds:.0f} s.\n",
         highlight=False,
     )
     if (out / "run.json").exists():
         shutil.rmtree(out)
-    env = open_env(run, run.env)
     folder = create(out, run, env)
     bar = training_bar(run, env, folder.spaces.limits)
     started = time.monotonic()

@@ -47,10 +47,12 @@ class Step:
 class VecEnv(Protocol):
     """N environments that step together and reset themselves.
 
-    Two attributes are optional, and let safety be proved from episodes (`episode_cost_bounds`):
+    Some attributes are optional. Two let safety be proved from episodes (`episode_cost_bounds`):
     `cost_bounds`, the most that one step can cost, one number for each constraint (costs are never
     negative then); and `time_limit`, the most steps of an episode (which also shows whether epochs
-    are long enough).
+    are long enough). `native_observation_space` and `native_action_space` are those of one
+    environment before they were made flat; `cost_limits` maps the names of constraints to the
+    limits that the task declares.
     """
 
     num_envs: int

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One entry for all environments: a name or an object goes in, a VecEnv comes out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from holdfast.envs import native
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.batch import Vectorise, open_foreign
 from holdfast.envs.foreign.costs import CostFunction
-from holdfast.envs.foreign.source import EnvSource, resolve
+from holdfast.envs.foreign.references import load
+from holdfast.envs.foreign.source import EnvSource, Factory, is_instance, resolve
+from holdfast.envs.foreign.vector import VectorBatch, is_vector_env
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv
 from holdfast.process import cores
@@ -17,38 +20,68 @@ def make_env(
     env: EnvSource | VecEnv,
     num_envs: int,
     *,
+    env_args: Mapping[str, object] | None = None,
     constraints: Sequence[str] | None = None,
-    cost: CostFunction | None = None,
+    cost: CostFunction | str | None = None,
     vectorise: Vectorise = "auto",
     workers: int = 0,
     lockstep: bool = True,
     clip_actions: bool = True,
 ) -> VecEnv:
-    """Native task id, probe id, VecEnv (passed through), or anything Gymnasium.
+    """Native task id, probe id, a batch (VecEnv, VectorEnv), or what makes environments.
 
+    `env` may also be the name of a class or function (see `foreign.references`), and so may `cost`;
+    `env_args` are the arguments to make one. What takes `num_envs` makes a whole batch.
     `workers` processes share the batch; 0: as many as there are cores for a native task that acts
     by itself for whole epochs (`lockstep=False`), since a hand-over at every step rarely pays.
     `clip_actions` concerns Gymnasium: whether actions are clipped to the bounds of the Box.
     """
-    if isinstance(env, VecEnv):
-        _refuse_for_vec_env(env, num_envs, constraints, cost)
-        return env
-    if isinstance(env, str) and env in PROBES:
-        _refuse_cost(env, cost)
-        return ProbeEnv(PROBES[env], num_envs, constraints)
-    if isinstance(env, str) and env in native.NATIVE_IDS:
-        _refuse_cost(env, cost)
-        count = workers or (1 if lockstep else cores())
-        count = 0 if count == 1 or num_envs == 1 else count
-        names = None if constraints is None else tuple(constraints)
-        return native.make(env, num_envs, constraints=names, workers=count)
-    source = resolve(env, known_ids)
+    costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
+    if isinstance(env, str) and is_task(env):
+        _refuse_for_task(env, costs, env_args)
+        return _make_task(env, num_envs, constraints, workers, lockstep)
+    source = env if is_batch(env) else resolve(env, known_ids, env_args)
+    made = isinstance(source, Factory) and source.takes_num_envs
+    if isinstance(source, Factory) and made:
+        source = source(num_envs=num_envs)
+    if is_batch(source):
+        _refuse_for_batch(source, num_envs)
+        if isinstance(source, VecEnv):
+            _refuse_for_vec_env(source, constraints, costs)
+            return source
+        return VectorBatch(source, constraints, costs, clip_actions, owned=made)
     if vectorise == "auto" and lockstep and not workers:
         vectorise = "sync"
     return open_foreign(
-        source, num_envs, constraints=constraints, cost=cost, vectorise=vectorise,
+        source, num_envs, constraints=constraints, cost=costs, vectorise=vectorise,
         workers=workers, clip_actions=clip_actions,
     )  # fmt: skip
+
+
+def is_batch(env: object) -> bool:
+    """Whether it is many environments already: a VecEnv, or Gymnasium's VectorEnv."""
+    return not isinstance(env, type) and (isinstance(env, VecEnv) or is_vector_env(env))
+
+
+def is_given(env: object) -> bool:
+    """Whether it is an environment that the user made, and so is the user's to close."""
+    return is_batch(env) or is_instance(env)
+
+
+def is_task(name: str) -> bool:
+    """Whether it is the id of one of our own environments."""
+    return name in PROBES or (":" not in name and name in known_ids())
+
+
+def _make_task(
+    env: str, num_envs: int, constraints: Sequence[str] | None, workers: int, lockstep: bool
+) -> VecEnv:
+    if env in PROBES:
+        return ProbeEnv(PROBES[env], num_envs, constraints)
+    count = workers or (1 if lockstep else cores())
+    count = 0 if count == 1 or num_envs == 1 else count
+    names = None if constraints is None else tuple(constraints)
+    return native.make(env, num_envs, constraints=names, workers=count)
 
 
 def known_ids() -> tuple[str, ...]:
@@ -56,21 +89,28 @@ def known_ids() -> tuple[str, ...]:
     return (*native.NATIVE_IDS, *PROBES)
 
 
-def _refuse_cost(env_id: str, cost: CostFunction | None) -> None:
-    if cost is not None:
+def _refuse_for_task(
+    env_id: str, cost: CostFunction | None, env_args: Mapping[str, object] | None
+) -> None:
+    if cost is not None or env_args:
+        what = "env_args= cannot change" if env_args else "cost= cannot replace the cost of"
         raise ValueError(
-            f"cost= cannot replace the cost of Env {env_id!r}, which is part of the task: "
-            "leave it out, or pass a factory of your own environment."
+            f"{what} Env {env_id!r}, which is part of the task: leave it out, or pass a factory of "
+            "your own environment."
+        )
+
+
+def _refuse_for_batch(env: Any, num_envs: int) -> None:
+    if num_envs != env.num_envs:
+        raise ValueError(
+            f"num_envs={num_envs}, but the given {type(env).__name__} has {env.num_envs}: pass the "
+            "same number."
         )
 
 
 def _refuse_for_vec_env(
-    env: VecEnv, num_envs: int, constraints: Sequence[str] | None, cost: CostFunction | None
+    env: VecEnv, constraints: Sequence[str] | None, cost: CostFunction | None
 ) -> None:
-    if num_envs != env.num_envs:
-        raise ValueError(
-            f"num_envs={num_envs}, but the given VecEnv has {env.num_envs}: pass the same number."
-        )
     if cost is not None or (constraints is not None and set(constraints) != set(env.cost_names)):
         raise ValueError(
             f"the given VecEnv defines its own costs ({', '.join(env.cost_names)}): "

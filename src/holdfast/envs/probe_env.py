@@ -33,6 +33,7 @@ class ProbeEnv:
         self.action_space = probe.action_space
         self.cost_names = chosen
         self.cost_bounds = tuple(probe.cost_bounds[name] for name in chosen)
+        self.cost_limits = {name: probe.cost_limits[name] for name in chosen}
         self.time_limit = probe.horizon
         self._columns = None if chosen == names else [names.index(name) for name in chosen]
         self._action_shape = (num_envs, *(probe.action_space.shape or ()))

@@ -94,6 +94,9 @@ class WorkerEnv:
         self.observation_space, self.action_space = model.observation_space, model.action_space
         self.time_limit: int | None = getattr(model, "time_limit", None)
         self.cost_bounds: tuple[float, ...] | None = getattr(model, "cost_bounds", None)
+        for name in ("native_observation_space", "native_action_space", "cost_limits"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
         self._action_shape = (num_envs, *(self.action_space.shape or ()))
         self._shares = shares(num_envs, min(workers, num_envs))
         self.workers = len(self._shares)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.source import is_instance, resolve
 from holdfast.envs.make import known_ids
 from holdfast.run import Run
-from holdfast.train.environment import open_env
+from holdfast.train.environment import open_env, sources
 
 Mode = Literal["rgb_array", "human"]
 SIZE = (640, 480)
@@ -38,16 +38,20 @@ class View:
     close: Callable[[], None]
 
 
-def open_view(run: Run, source: Any, cost: Any, mode: Mode) -> View:
-    """One environment of the run, drawn into arrays or a window where it can be."""
+def open_view(run: Run, source: Any, cost: Any, mode: Mode, trusted: bool = False) -> View:
+    """One environment of the run, drawn into arrays or a window where it can be.
+
+    Without a `source` it is what the run names; see `open_env` for what `trusted` means.
+    """
+    source, cost = sources(run, source, cost, trusted)
     if mode == "human":
         _need_display()
     alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
     if isinstance(source, str) and source in known_ids():
         env = open_env(alone, source, cost, to_evaluate=True)
         return _native(env, mode) if hasattr(env, "simulation") else _blind(env)
-    single = make_visible(source, mode)
-    env = open_env(alone, single, cost, to_evaluate=True)
+    single = make_visible(source, mode, run.env_args)
+    env = open_env(replace(alone, env_args={}, cost=""), single, cost, to_evaluate=True)
     shown: str | None = getattr(single, "render_mode", None)
     if shown == "human":
         return View(env, None, lambda: time.sleep(PACE), single.close)
@@ -56,11 +60,11 @@ def open_view(run: Run, source: Any, cost: Any, mode: Mode) -> View:
     return _blind(env, single.close)
 
 
-def make_visible(source: Any, mode: Mode) -> Any:
+def make_visible(source: Any, mode: Mode, args: Mapping[str, object] | None = None) -> Any:
     """One foreign environment with rendering switched on, if it has any."""
     if is_instance(source):
         return source
-    found = resolve(source, known_ids)
+    found = resolve(source, known_ids, args)
     if isinstance(found, EnvSpec):
         make: Any = lambda **given: gym.make(found, disable_env_checker=True, **given)
         modes = _modes(found)

@@ -22,6 +22,7 @@ from holdfast.envs.base import VecEnv
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import CheckpointError
+from holdfast.runs.spaces import describe_space, parse_space
 from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state
 
@@ -64,9 +65,18 @@ def write_config(folder: Folder) -> None:
         "limits": spaces.limits,
         "observation": {"shape": list(spaces.observation.shape)},
         "action": describe_space(spaces.action),
+        "native": {
+            "observation": _own(spaces.native_observation, spaces.observation),
+            "action": _own(spaces.native_action, spaces.action),
+        },
         "versions": versions(),
     }
     checkpoint.write_json(folder.path / "run.json", config)
+
+
+def _own(native: gym.Space[Any], plain: gym.Space[Any]) -> dict[str, Any] | None:
+    """The environment's own space, where it is another than the policy's."""
+    return None if native is plain else describe_space(native)
 
 
 def open_folder(path: Path) -> Folder:
@@ -74,13 +84,20 @@ def open_folder(path: Path) -> Folder:
     data = checkpoint.read_json(path / "run.json")
     try:
         shape = tuple(int(n) for n in data["observation"]["shape"])
+        flat = gym.spaces.Box(-np.inf, np.inf, shape, np.float64)
+        action = parse_space(data["action"])
+        limits = {str(name): float(limit) for name, limit in data["limits"].items()}
+        native = data.get("native", {})
+        seen, done = native.get("observation"), native.get("action")
         spaces = Spaces(
-            gym.spaces.Box(-np.inf, np.inf, shape, np.float64),
-            parse_space(data["action"]),
-            {str(name): float(limit) for name, limit in data["limits"].items()},
+            flat,
+            action,
+            limits,
+            (parse_space(seen) if seen else None) or flat,
+            (parse_space(done) if done else None) or action,
         )
         return Folder(path, from_json(data["run"]), spaces)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, AssertionError) as error:
         raise CheckpointError(
             f"'{path / 'run.json'}' is not a valid run configuration ({error}); restore it from "
             "a copy or train anew."
@@ -95,30 +112,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def describe_space(space: gym.Space[Any]) -> dict[str, Any]:
-    if isinstance(space, gym.spaces.Box):
-        bounds = {"low": space.low.tolist(), "high": space.high.tolist()}
-        return {"type": "box", "dtype": str(space.dtype), **bounds}
-    if isinstance(space, gym.spaces.Discrete):
-        return {"type": "discrete", "n": int(space.n), "start": int(space.start)}
-    assert isinstance(space, gym.spaces.MultiDiscrete)
-    return {"type": "multi-discrete", "sizes": space.nvec.tolist()}
-
-
-def parse_space(data: Mapping[str, Any]) -> Any:
-    if data["type"] == "box":
-        low, high = np.array(data["low"], np.float64), np.array(data["high"], np.float64)
-        dtype = np.dtype(data["dtype"])
-        if dtype.kind != "f" or low.shape != high.shape or low.ndim != 1:
-            raise ValueError("a Box action space needs a float type and two flat bounds")
-        return gym.spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
-    if data["type"] == "discrete":
-        return gym.spaces.Discrete(int(data["n"]), start=int(data["start"]))
-    if data["type"] == "multi-discrete":
-        return gym.spaces.MultiDiscrete([int(n) for n in data["sizes"]])
-    raise ValueError(f"unknown action space {data['type']!r}")
 
 
 def flatten(tree: Any, prefix: str) -> dict[str, NDArray[Any]]:

@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import jax
+
 from holdfast.envs.base import OnProgress, VecEnv
+from holdfast.envs.foreign.references import is_unnamed
 from holdfast.run import to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
@@ -21,7 +24,7 @@ from holdfast.runs.progress import ProgressFile, Row, read_rows, write_rows
 from holdfast.runs.sinks import Sink
 from holdfast.train import Epoch, train
 from holdfast.train.collecting import TrainingError
-from holdfast.train.state import State
+from holdfast.train.state import State, first_state
 
 
 def train_in_folder(
@@ -114,6 +117,20 @@ def explain_errors(folder: Folder) -> Generator[None]:
         ) from error
 
 
+def begin_with(folder: Folder, state: State) -> State:
+    """The first state of a new run with what another has learned, kept as its epoch 0."""
+    fresh = first_state(folder.run, folder.spaces)
+    shapes = lambda tree: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
+    if shapes(fresh.learner) != shapes(state.learner):
+        raise ValueError(
+            f"'{folder.run.origin}' has other networks, constraints or states than this run: leave "
+            "hidden, limits by name and the algorithm as they were."
+        )
+    begun = replace(fresh, learner=state.learner, normaliser=state.normaliser)
+    checkpoint.save(folder.path, 0, state_arrays(begun), folder.run.keep)
+    return begun
+
+
 def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
     """The folder with a new total, if one is asked for; nothing is written before training."""
     made = state.epoch * folder.run.epoch_steps if state else 0
@@ -154,6 +171,8 @@ def refuse_other(folder: Folder, epoch: int) -> None:
     held = f"epoch {later[-1]}" if later else ""
     if (folder.path / "run.json").exists():
         before = replace(open_folder(folder.path).run, steps=folder.run.steps)
+        if is_unnamed(before.env):  # what it was cannot be said, so it may have a name by now
+            before = replace(before, env=folder.run.env, env_args=folder.run.env_args)
         if to_json(before) != to_json(folder.run):
             held = "a run with other settings"
     if held:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
+from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.make import make_env
 from holdfast.run import Run
 
@@ -23,11 +25,33 @@ class Spaces:
     action: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
     limits: dict[str, float]
     """Limit of each constraint, in the environment's order."""
+    native_observation: gym.Space[Any]
+    """As the environment gives them, before they are made flat."""
+    native_action: gym.Space[Any]
+    """As the environment takes them."""
 
     @classmethod
     def of(cls, run: Run, env: VecEnv) -> Spaces:
         limits = dict(zip(env.cost_names, resolve_limits(run, env).tolist(), strict=True))
-        return cls(env.observation_space, env.action_space, limits)
+        plain = env.observation_space, env.action_space
+        native = (  # optional in a VecEnv
+            getattr(env, "native_observation_space", plain[0]),
+            getattr(env, "native_action_space", plain[1]),
+        )
+        return cls(*plain, limits, *native)
+
+    def fits(self, other: Spaces) -> bool:
+        """Whether a policy that learned here can act there, under constraints of the same names."""
+        same = self.observation.shape == other.observation.shape and self.action == other.action
+        return same and tuple(self.limits) == tuple(other.limits)
+
+    def refuse_other(self, other: Spaces) -> None:
+        if not self.fits(other):
+            raise ValueError(
+                f"this policy learned on observations of size {self.observation.shape[0]}, "
+                f"actions {self.action} and costs {', '.join(self.limits)}, and cannot act here: "
+                "name an environment that has them too."
+            )
 
 
 def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
@@ -38,14 +62,47 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
             f"no constraint is called '{unknown[0]}'; this environment reports "
             f"{', '.join(env.cost_names)}."
         )
-    return np.array([run.limits.get(name, run.cost_limit) for name in env.cost_names])
+    declared: Mapping[str, float] = getattr(env, "cost_limits", {})  # optional in a VecEnv
+    if run.cost_criterion == "discounted":
+        declared = {}  # a task declares what the plain sum may be
+    fallback = {
+        n: declared.get(n) if run.cost_limit is None else run.cost_limit for n in env.cost_names
+    }
+    limits = fallback | run.limits
+    for name, limit in limits.items():
+        if limit is None:
+            raise ValueError(
+                f"{run.env or 'this environment'} declares no limit for '{name}': give cost_limit "
+                f"(--cost-limit), or one for each (--limit {name}=NUMBER), the largest mean cost "
+                "of an episode that you accept; `holdfast check ENV --suggest-limit` shows what "
+                "random behaviour costs."
+            )
+    known = {name: float(limit) for name, limit in limits.items() if limit is not None}
+    run.check_costs(known)
+    return np.array([known[name] for name in env.cost_names])
 
 
-def open_env(run: Run, env: Any, cost: Any = None, to_evaluate: bool = False) -> VecEnv:
-    """The batch of environments that a run asks for; `lockstep`: to be stepped, not to train."""
+def sources(run: Run, env: Any, cost: Any, trusted: bool) -> tuple[Any, Any]:
+    """The environment and cost function that are given, else what the run names, with consent."""
+    named = [name for name, given in ((run.env, env), (run.cost, cost)) if given is None]
+    refuse_untrusted(named, run.env_args if env is None else {}, trusted)
+    refuse_unnamed(*named)
+    return run.env if env is None else env, cost or run.cost or None
+
+
+def open_env(
+    run: Run, env: Any = None, cost: Any = None, *, to_evaluate: bool = False, trusted: bool = False
+) -> VecEnv:
+    """The batch of environments that a run asks for; `to_evaluate`: not to train.
+
+    Without `env` (and `cost`) it is what the run names. Where that runs code of the user's the run
+    must be `trusted`: the user wrote it, or allows it.
+    """
+    env, cost = sources(run, env, cost, trusted)
     return make_env(
         env,
         run.num_envs,
+        env_args=run.env_args,
         constraints=run.constraints,
         cost=cost,
         vectorise=run.vectorise,

@@ -6,7 +6,7 @@ fresh one) and applies rules to what it saw. An empty list means ready to train.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,14 +29,22 @@ from holdfast.envs.check.spaces import (
 )
 from holdfast.envs.check.vec_env import check_vec_env
 from holdfast.envs.foreign.costs import CostFunction, CostSource, find_cost, read_cost
-from holdfast.envs.foreign.source import EnvSource, is_instance, label_of, open_env, resolve
+from holdfast.envs.foreign.references import load
+from holdfast.envs.foreign.source import (
+    EnvSource,
+    Factory,
+    is_instance,
+    label_of,
+    open_env,
+    resolve,
+)
 from holdfast.envs.foreign.spaces import (
     ActionSpace,
     flat_observation_space,
     is_space,
     plain_action_space,
 )
-from holdfast.envs.make import known_ids, make_env
+from holdfast.envs.make import is_batch, is_task, known_ids, make_env
 
 __all__ = ["Finding", "check_env", "print_findings"]
 
@@ -44,22 +52,22 @@ __all__ = ["Finding", "check_env", "print_findings"]
 def check_env(
     env: EnvSource | VecEnv,
     *,
+    env_args: Mapping[str, object] | None = None,
     constraints: Sequence[str] | None = None,
-    cost: CostFunction | None = None,
+    cost: CostFunction | str | None = None,
     seed: int = 0,
     max_steps: int = 10_000,
 ) -> list[Finding]:
     """All that is wrong with an environment, the gravest first; arguments as for `make_env`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # environments warn of what is judged here
-        if isinstance(env, VecEnv):
-            found = _check_batch(env, seed)
-        elif isinstance(env, str) and env in known_ids():
-            batch = make_env(env, 2, constraints=constraints, cost=cost)
-            found = _check_batch(batch, seed)
-            batch.close()
+        costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
+        task = isinstance(env, str) and is_task(env)
+        source = env if task or is_batch(env) else resolve(env, known_ids, env_args)
+        if task or is_batch(env) or (isinstance(source, Factory) and source.takes_num_envs):
+            found = _check_batch(source, env_args, constraints, costs, seed)
         else:
-            plan = _Plan(resolve(env, known_ids), constraints, cost, seed, max_steps)
+            plan = _Plan(source, constraints, costs, seed, max_steps)
             found = list(_check_single(plan))
     found = dict.fromkeys(found)  # each once, in order
     return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))
@@ -76,13 +84,27 @@ class _Plan:
     max_steps: int
 
 
-def _check_batch(env: VecEnv, seed: int) -> list[Finding]:
+def _check_batch(
+    env: Any,
+    env_args: Mapping[str, object] | None,
+    constraints: Sequence[str] | None,
+    cost: CostFunction | None,
+    seed: int,
+) -> list[Finding]:
     found: list[Finding] = []
+    count: int = env.num_envs if is_batch(env) else 2
     try:
-        for finding in check_vec_env(env, seed):
+        args = None if isinstance(env, Factory) else env_args
+        batch = make_env(env, count, env_args=args, constraints=constraints, cost=cost)
+    except ValueError as error:
+        return [_split("opening", error)]
+    try:
+        for finding in check_vec_env(batch, seed):
             found.append(finding)
     except Exception as error:
         found.append(_failure("running", error, "actions were inside action_space."))
+    if not is_batch(env):
+        batch.close()
     return found
 
 

@@ -127,6 +127,8 @@ class ForeignEnv:
         self._envs, self._layout, self._first = list(envs), layout, first
         self.num_envs = len(envs)
         self.observation_space, self.action_space = layout.observation_space, layout.action_space
+        self.native_observation_space = layout.native_observations
+        self.native_action_space = layout.native_actions
         self.cost_names, self.time_limit = layout.cost.names, layout.time_limit
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions

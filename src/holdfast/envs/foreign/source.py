@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what the user names (an id, a factory, an instance) to a running single environment."""
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, cast
@@ -9,6 +11,7 @@ from typing import Any, cast
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
+from holdfast.envs.foreign import references
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
     ActionSpace,
@@ -18,8 +21,37 @@ from holdfast.envs.foreign.spaces import (
     to_native,
 )
 
-EnvSource = str | EnvSpec | Callable[[], Any] | Any
-"""A Gymnasium id (or its spec), a function that makes one environment, or an environment."""
+EnvSource = str | EnvSpec | Callable[..., Any] | Any
+"""A name (see `references`), a Gymnasium spec, what makes one environment, or an environment."""
+
+
+@dataclass(frozen=True)
+class Factory:
+    """What makes an environment, and the arguments for it."""
+
+    make: Callable[..., Any]
+    args: Mapping[str, object]
+
+    def __call__(self, **more: object) -> Any:
+        given = {**self.args, **more}
+        try:
+            inspect.signature(self.make).bind(**given)
+        except TypeError as error:
+            raise ValueError(
+                f"Env {label_of(self.make)} cannot be made: {error}; give arguments with --env-arg "
+                "NAME=VALUE (env_args= in Python)."
+            ) from None
+        except ValueError:  # some compiled functions have no signature
+            pass
+        return self.make(**given)
+
+    @property
+    def takes_num_envs(self) -> bool:
+        """Whether it makes a whole batch."""
+        try:
+            return "num_envs" in inspect.signature(self.make).parameters
+        except (TypeError, ValueError):
+            return False
 
 
 @dataclass(frozen=True)
@@ -47,30 +79,87 @@ def label_of(source: EnvSource) -> str:
     spec = source if isinstance(source, EnvSpec) else getattr(source, "spec", None)
     if isinstance(spec, EnvSpec):
         return repr(spec.id)
+    if isinstance(source, Factory):
+        return label_of(source.make)
     name = getattr(source, "__name__", None)
     return repr(name or type(getattr(source, "unwrapped", source)).__name__)
 
 
-def resolve(source: EnvSource, known: Callable[[], tuple[str, ...]] = tuple) -> EnvSource:
-    """Turn an id into its spec (which reaches other processes whole).
+def name_env(source: EnvSource) -> tuple[str, dict[str, object]]:
+    """(name, arguments) by which the environment can be made again, for run.json."""
+    if isinstance(source, str):
+        return source, {}
+    spec = source if isinstance(source, EnvSpec) else getattr(source, "spec", None)
+    known = gym.registry.get(spec.id) if isinstance(spec, EnvSpec) else None
+    if isinstance(spec, EnvSpec) and known is not None and not hasattr(source, "num_envs"):
+        own = {k: v for k, v in spec.kwargs.items() if known.kwargs.get(k, spec) != v}
+        same = spec.max_episode_steps == known.max_episode_steps
+        if same and not spec.additional_wrappers and all(map(_is_plain, own.values())):
+            return spec.id, own
+    name = None if is_instance(source) else references.name_of(source)
+    return name or references.unnamed(label_of(source).strip("'")), {}
+
+
+def name_function(function: Callable[..., Any]) -> str:
+    """The name of a cost function, for run.json."""
+    return references.name_of(function) or references.unnamed(
+        getattr(function, "__name__", type(function).__name__)
+    )
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def resolve(
+    source: EnvSource,
+    known: Callable[[], tuple[str, ...]] = tuple,
+    args: Mapping[str, object] | None = None,
+) -> EnvSource:
+    """Turn a name into what it stands for: a spec or a factory, which reach other processes whole.
 
     For unknown ids the nearest is suggested, among Gymnasium's and those that `known` returns.
     """
-    if not isinstance(source, str):
-        if not (isinstance(source, EnvSpec) or callable(source) or is_instance(source)):
+    if isinstance(source, Factory):
+        return source
+    if isinstance(source, str):
+        if references.split(source) is None:
+            source = _spec(source, known)
+        else:
+            source = references.load(source)
+    if isinstance(source, EnvSpec):
+        source = deepcopy(source)
+        source.kwargs.update(args or {})
+        return source
+    if is_instance(source):
+        if args:
             raise ValueError(
-                f"env={source!r} is no environment: pass a Gymnasium id, a function that makes "
-                "an environment, or an environment with reset and step."
+                f"env_args cannot change Env {label_of(source)}, which is made already: pass its "
+                "class or a function that makes it."
             )
         return source
+    if not callable(source):
+        raise ValueError(
+            f"env={source!r} is no environment: pass a Gymnasium id, a function that makes "
+            "an environment, or an environment with reset and step."
+        )
+    return Factory(source, dict(args or {}))
+
+
+def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
+    """What Gymnasium knows of an id, after importing the package before its colon."""
+    package, colon, own = name.partition(":")
+    if colon:
+        references.import_place(package)
     try:
-        return gym.spec(source)
+        return gym.spec(own if colon else name)
     except (gym.error.Error, ModuleNotFoundError) as error:
-        close = get_close_matches(source, [*known(), *gym.registry], 1, cutoff=0.5)
+        close = get_close_matches(name, [*known(), *gym.registry], 1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(
-            f"unknown env {source!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
-            "'package:Name-v0' imports a package that registers its own."
+            f"unknown env {name!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
+            "your own is module:Class or path/to/file.py:Class, and 'package:Name-v0' imports a "
+            "package that registers its own."
         ) from error
 
 
@@ -80,6 +169,10 @@ def open_env(source: EnvSource) -> Any:
         try:
             # Gymnasium's passive checker slows every step and repeats what check_env says.
             return gym.make(source, disable_env_checker=True)
+        except TypeError as error:  # of its arguments, with Gymnasium's words on which
+            raise ValueError(
+                f"Env {label_of(source)} cannot be made: {error}; mend env_args."
+            ) from error
         except (ImportError, gym.error.DependencyNotInstalled) as error:
             raise ValueError(
                 f"Env {label_of(source)} cannot be made: {error}; install what it needs."
@@ -138,8 +231,8 @@ def inspect_env(
     """Learn spaces and cost from one seeded reset and step; the caller resets again."""
     if isinstance(env, gym.vector.VectorEnv):
         raise ValueError(
-            f"Env {label} is vectorised already: pass the single environment (an id or a factory) "
-            "and num_envs."
+            f"Env {label} is vectorised already: let the function that makes it take num_envs, or "
+            "pass what it returned."
         )
     native_observations = getattr(env, "observation_space", None)
     native_actions = getattr(env, "action_space", None)

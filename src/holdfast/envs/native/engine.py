@@ -36,6 +36,15 @@ def correct_margins(model: Model) -> None:
         model.geom_margin[:] *= 0.5
 
 
+def alter(models: Sequence[Model], mass: float, friction: float) -> None:
+    """Multiply the mass of every body and the friction of every contact."""
+    for model in {id(model): model for model in models}.values():
+        model.body_mass[:] *= mass
+        model.body_inertia[:] *= mass
+        model.geom_friction[:] *= friction
+        mujoco.mj_setConst(model, mujoco.MjData(model))
+
+
 def get_states(models: Sequence[Model], datas: Sequence[Data]) -> Array:
     """[N, S] everything the integrator starts from."""
     size = mujoco.mj_stateSize(models[0], COMPLETE)

@@ -5,6 +5,7 @@ A simulation knows worlds, rewards and costs. It knows nothing of time limits, a
 constraints or workers: those are the same for every family and live in `batch.lockstep`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,6 +44,11 @@ class Simulation(Protocol):
     cost_keys: tuple[str, ...]
     """The first one is the original's summed cost."""
     time_limit: int
+
+    @property
+    def models(self) -> Sequence[Any]:
+        """The engine's models behind them, to be altered before the first episode."""
+        ...
 
     def seed(self, seeds: NDArray[np.int64]) -> None:
         """Give every simulator a new random generator; seeds [N]."""

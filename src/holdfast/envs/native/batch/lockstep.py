@@ -17,6 +17,8 @@ from holdfast.envs.native.simulation import Array, Simulation
 from holdfast.envs.native.worlds import costs
 from holdfast.envs.rollout import Rollout, collect
 
+LIMIT = 25.0
+"""Of every task and constraint, as in the published comparisons."""
 ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 
 
@@ -44,6 +46,7 @@ class LockstepEnv:
         self.env_id, self.simulation, self.cost_names = env_id, simulation, names
         self.num_envs, self.time_limit = simulation.num_envs, simulation.time_limit
         self.cost_bounds = (1.0,) * len(names)  # `costs.select` gives 0 or 1
+        self.cost_limits = dict.fromkeys(names, LIMIT)
         self._columns = costs.resolve(env_id, names, simulation.cost_keys)
         self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64

@@ -7,6 +7,7 @@ whose layout is part of the model (the Point's start pose, solid static objects,
 copy of it for each environment, rewritten in place at reset.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,10 @@ class NavigationSimulation:
         low, high = self.physics.control_range
         self.action_low = low.astype(np.float32).astype(np.float64)
         self.action_high = high.astype(np.float32).astype(np.float64)
+
+    @property
+    def models(self) -> Sequence[Any]:
+        return [*self.physics.full, *self.physics.lean]
 
     def seed(self, seeds: NDArray[np.int64]) -> None:
         """The stream of `numpy.random.RandomState(seed)` for each simulator."""

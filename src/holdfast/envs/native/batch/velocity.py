@@ -7,6 +7,7 @@ of Ant and Humanoid is a derived quantity that the integrator leaves one evaluat
 it is read as it is, never refreshed, because that lag is part of the published tasks.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,10 @@ class VelocitySimulation:
         size = self._observe(self._rows).shape[1]
         self.obs_low, self.obs_high = np.full(size, -np.inf), np.full(size, np.inf)
         self.action_low, self.action_high = model.actuator_ctrlrange.T.copy()
+
+    @property
+    def models(self) -> Sequence[Any]:
+        return [self.model]
 
     def _views_of(self, data: Data) -> list[Array]:
         """What a step reads from one simulator, as flat views of its memory."""

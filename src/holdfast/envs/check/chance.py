@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What random behaviour costs: a place to start from when choosing a limit."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.envs.base import VecEnv
+from holdfast.envs.foreign.spaces import sample_actions
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Episodes of uniformly random actions."""
+
+    costs: dict[str, NDArray[np.float64]]
+    """[n] of each constraint, added up without discount."""
+    lengths: NDArray[np.int64]
+
+    def __str__(self) -> str:
+        each = [
+            f"{name} {x.mean():.4g} (from {x.min():.4g} to {x.max():.4g})"
+            for name, x in self.costs.items()
+        ]
+        return (
+            f"Random actions cost, on average over {len(self.lengths)} episodes of "
+            f"{self.lengths.mean():.4g} steps: {', '.join(each)}.\n"
+            "The limit is the mean cost of an episode that you accept. Above these figures it may "
+            "never bind; far below them it must be learned; 0 leaves a barrier no room."
+        )
+
+
+def cost_of_chance(env: VecEnv, episodes: int = 100, seed: int = 0) -> Chance:
+    """Rounds of one episode for each environment: the first to end would be the short ones."""
+    rows: list[NDArray[np.float64]] = []
+    rng, n = np.random.default_rng(seed), env.num_envs
+    for first in range(0, episodes, n):
+        env.reset(seed + first)
+        row, running = np.zeros((n, 1 + len(env.cost_names))), np.ones(n, np.bool_)
+        while running.any():
+            step = env.step(sample_actions(env.action_space, n, rng))
+            row += running[:, None] * np.column_stack([np.ones(n), step.cost])
+            running &= ~(step.terminated | step.truncated)
+        rows.append(row)
+    table = np.concatenate(rows)[:episodes]
+    costs = {name: table[:, 1 + i] for i, name in enumerate(env.cost_names)}
+    return Chance(costs, table[:, 0].astype(np.int64))

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch of the user's own (a Gymnasium `VectorEnv`, or what has its shape) as a VecEnv.
+
+How it begins new episodes is its autoreset mode:
+
+    SAME_STEP   it resets in the step that ends an episode, and keeps the true successor in
+                info["final_obs"]; its seeds are its own, so a resumed run starts new episodes
+    NEXT_STEP, DISABLED
+                it is reset by us, in the ending step, by reset(options={"reset_mask": ...}), with
+                the seed of each episode, so that a tape brings it back
+
+In NEXT_STEP the step after an end would ignore its action and belong to no episode; with the masked
+reset it never comes. Who cannot be reset so must be made with SAME_STEP.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from holdfast.envs.base import Bools, Floats, NotReproducible, Snapshot, Step
+from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost, read_cost
+from holdfast.envs.foreign.observations import as_array, flatten_batch, row_of
+from holdfast.envs.foreign.spaces import (
+    dtype_of,
+    flat_observation_space,
+    plain_action_space,
+    still_action,
+    to_native,
+)
+from holdfast.envs.foreign.tape import Tape
+
+
+def is_vector_env(env: object) -> bool:
+    """Gymnasium's own kind, or one with its attributes, such as Isaac Lab's."""
+    names = ("num_envs", "single_observation_space", "single_action_space", "step")
+    return not isinstance(env, type) and all(hasattr(env, name) for name in names)
+
+
+def mode_of(env: Any) -> AutoresetMode:
+    """What its metadata say; unsaid: Gymnasium's default, and the same step for other kinds."""
+    said = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+    if said is None:
+        own = isinstance(env, gym.vector.VectorEnv)
+        return AutoresetMode.NEXT_STEP if own else AutoresetMode.SAME_STEP
+    return AutoresetMode(said)
+
+
+class VectorBatch:
+    """The user's batch; it stays the user's to close, unless `owned`."""
+
+    def __init__(
+        self,
+        env: Any,
+        constraints: Sequence[str] | None = None,
+        cost: CostFunction | None = None,
+        clip_actions: bool = True,
+        owned: bool = False,
+    ) -> None:
+        self._env, self._clip, self._owned = env, clip_actions, owned
+        self.num_envs = int(env.num_envs)
+        self.label = type(getattr(env, "unwrapped", env)).__name__
+        self.native_observation_space = env.single_observation_space
+        self.native_action_space = env.single_action_space
+        self.observation_space = flat_observation_space(env.single_observation_space, self.label)
+        self.action_space = plain_action_space(env.single_action_space, self.label)
+        self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
+        spec = getattr(env, "spec", None)
+        self.time_limit: int | None = getattr(spec, "max_episode_steps", None)
+        self.can_snapshot = mode_of(env) is not AutoresetMode.SAME_STEP
+        self._tape: Tape | None = None
+        self._costs = self._inspect(constraints, cost)
+        self.cost_names = self._costs.names
+
+    def reset(self, seed: int) -> Floats:
+        """Environment i gets `seed + i`."""
+        self._tape = Tape(np.arange(seed, seed + self.num_envs))
+        return self._take(_observed(self._env.reset(seed=seed), self.label))
+
+    def step(self, action: NDArray[Any]) -> Step:
+        action = np.asarray(action)
+        if action.shape != self._action_shape:
+            raise ValueError(
+                f"action has shape {action.shape}, expected {self._action_shape}: "
+                "pass one action for each environment."
+            )
+        tape, before = self._started(), self._native
+        given = to_native(self.native_action_space, action, self._clip)
+        seen = self._move(given)
+        ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
+        if not self.can_snapshot:
+            true_next = _final(seen, ended, before)
+            next_obs = self._flat(true_next) if ended.any() else self._flat(seen.next_obs)
+            obs = self._take(seen.next_obs)
+            seen = seen._replace(next_obs=true_next)
+        else:
+            obs = next_obs = self._take(seen.next_obs)
+            tape.record(action, ended)
+            if ended.any():
+                obs = self._take(self._begin(tape, ended))
+        cost = _read_costs(self._costs, seen._replace(obs=before, action=given), ended)
+        return Step(obs, next_obs, seen.reward, cost, seen.terminated, seen.truncated)
+
+    def snapshot(self) -> Snapshot:
+        """Seeds and actions of the current episodes, and what they show."""
+        tape = self._started()
+        return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
+
+    def restore(self, snapshot: Snapshot) -> Floats:
+        """Play the current episodes again, each begun so late that all reach the present."""
+        shown = snapshot.get("obs")
+        if shown is None or shown.shape != (self.num_envs, *self.observation_space.shape):
+            raise ValueError(
+                f"the snapshot is not one of {self.num_envs} environments like {self.label}: "
+                "restore what `snapshot` gave, with the same num_envs."
+            )
+        tape, age, actions = Tape.load(snapshot), snapshot["age"], snapshot["actions"]
+        self._tape, span = tape, int(age.max(initial=0))
+        self._take(_observed(self._env.reset(seed=0), self.label))
+        ended = np.zeros(self.num_envs, np.bool_)
+        for left in range(span, -1, -1):
+            begins = (age == left) | (ended & (age < left))
+            if begins.any():
+                self._take(self._begin(tape, begins))
+            if left:
+                given = to_native(
+                    self.native_action_space, actions[:, actions.shape[1] - left], self._clip
+                )
+                seen = self._move(given)
+                ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
+                self._take(seen.next_obs)
+        differs = (self._obs != shown).any(1)
+        if differs.any():
+            raise NotReproducible(
+                f"Env {self.label} is not reproducible: the same seed and actions led environment "
+                f"{int(differs.argmax())} to another observation. Draw all randomness from the "
+                "seeds given to reset()."
+            )
+        return self._obs.copy()
+
+    def close(self) -> None:
+        if self._owned:
+            self._env.close()
+
+    def _started(self) -> Tape:
+        if self._tape is None:
+            raise ValueError(f"Env {self.label} has no state before its first reset(seed).")
+        return self._tape
+
+    def _take(self, native: Any) -> Floats:
+        """Keep what the batch shows now."""
+        self._native, self._obs = native, self._flat(native)
+        return self._obs
+
+    def _flat(self, native: Any) -> Floats:
+        dtype = dtype_of(self.observation_space)
+        return flatten_batch(self.native_observation_space, native, self.num_envs).astype(dtype)
+
+    def _begin(self, tape: Tape, which: Bools) -> Any:
+        """Reset some, each with the seed of its episode."""
+        seeds = [tape.seed_of(i) for i in range(self.num_envs)]
+        returned = self._env.reset(seed=seeds, options={"reset_mask": which.copy()})
+        return _observed(returned, self.label)
+
+    def _move(self, given: NDArray[Any]) -> Transition:
+        # Batches of tensors want tensors, on their device: what they showed makes one.
+        like = next(iter(_leaves(self._native)))
+        action = like.new_tensor(given) if hasattr(like, "new_tensor") else given
+        returned = self._env.step(action)
+        if not isinstance(returned, tuple) or len(returned) not in (5, 6):
+            raise ValueError(
+                f"step() of Env {self.label} must return (obs, reward, terminated, truncated, "
+                "info), or six values with the cost after the reward."
+            )
+        obs, reward, *cost, terminated, truncated, info = cast("tuple[Any, ...]", returned)
+        number = lambda x, kind: as_array(x).astype(kind).reshape(self.num_envs)
+        return Transition(
+            None, given, obs, number(reward, np.float64), cost[0] if cost else None,
+            number(terminated, np.bool_), number(truncated, np.bool_), info,
+        )  # fmt: skip
+
+    def _inspect(self, constraints: Sequence[str] | None, cost: CostFunction | None) -> CostSource:
+        """Where the costs are, from one step; and whether some can be reset alone."""
+        first = self._take(_observed(self._env.reset(seed=0), self.label))
+        before = self._native
+        still = np.broadcast_to(still_action(self.action_space), self._action_shape)
+        seen = self._move(to_native(self.native_action_space, still, self._clip))
+        row = _row(seen._replace(obs=before), 0)
+        second = self._take(seen.next_obs)
+        if self.can_snapshot and not self._resets_alone(first, second):
+            raise ValueError(
+                f"Env {self.label} resets in the step after an episode's end (autoreset mode "
+                f"{mode_of(self._env).value}), a step that belongs to no episode, and its reset() "
+                "does not take options={'reset_mask': ...}: make it with AutoresetMode.SAME_STEP."
+            )
+        return find_cost(self.label, row, constraints, cost)
+
+    def _resets_alone(self, first: Floats, second: Floats) -> bool:
+        """Whether the first environment starts anew while the others stay."""
+        which = np.arange(self.num_envs) == 0
+        try:
+            shown = self._flat(self._begin(Tape(np.arange(self.num_envs)), which))
+        except Exception:
+            return False
+        expected = np.where(which[:, None], first, second)
+        return bool(np.array_equal(shown, expected, equal_nan=True))
+
+
+def _observed(returned: Any, label: str) -> Any:
+    if not (isinstance(returned, tuple) and len(cast("tuple[Any, ...]", returned)) == 2):
+        raise ValueError(f"reset() of Env {label} must return (obs, info), as Gymnasium's does.")
+    return cast("tuple[Any, ...]", returned)[0]
+
+
+def _leaves(native: Any) -> Sequence[Any]:
+    if isinstance(native, Mapping):
+        parts = list(cast("Mapping[str, Any]", native).values())
+    elif isinstance(native, tuple):
+        parts = list(cast("tuple[Any, ...]", native))
+    else:
+        return [native]
+    return [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _final(seen: Transition, ended: Bools, before: Any) -> Any:
+    """The true successors [N, ...] where a batch resets itself in the ending step.
+
+    Where it keeps none (Isaac Lab), the last observation of the episode that was shown stands in:
+    only a truncated episode asks for its value, one step early.
+    """
+    kept = seen.info.get("final_obs")
+    mend = lambda whole, last: _patched(whole, last, ended)
+    if not ended.any():
+        return seen.next_obs
+    if kept is None:
+        return _map(mend, seen.next_obs, before)
+    if isinstance(kept, np.ndarray) and kept.dtype == object:
+        result = _map(lambda x: as_array(x).copy(), seen.next_obs)
+        for i in np.flatnonzero(ended).tolist():
+            _map(lambda whole, one, i=i: whole.__setitem__(i, as_array(one)), result, kept[i])
+        return result
+    return _map(mend, seen.next_obs, kept)
+
+
+def _patched(whole: Any, last: Any, ended: Bools) -> NDArray[Any]:
+    result = as_array(whole).copy()
+    result[ended] = as_array(last)[ended]
+    return result
+
+
+def _map(function: Any, first: Any, *others: Any) -> Any:
+    """Of the arrays of nested dictionaries and tuples."""
+    if isinstance(first, Mapping):
+        parts = cast("Mapping[str, Any]", first)
+        return {k: _map(function, v, *(o[k] for o in others)) for k, v in parts.items()}
+    if isinstance(first, tuple):
+        parts = cast("tuple[Any, ...]", first)
+        return tuple(_map(function, *each) for each in zip(parts, *others, strict=True))
+    return function(first, *others)
+
+
+def _row(seen: Transition, i: int) -> Transition:
+    """The step of one environment, in its own terms."""
+    ended = bool(seen.terminated[i] or seen.truncated[i])
+    info = dict(seen.info)
+    if ended and isinstance(info.get("final_info"), Mapping):
+        info |= info["final_info"]
+    own = {
+        key: row_of(value, i)
+        for key, value in info.items()
+        if not key.startswith(("_", "final_")) and _present(info, key, len(seen.reward))[i]
+    }
+    cost = None if seen.cost is None else as_array(seen.cost)[i]
+    return Transition(
+        row_of(seen.obs, i), seen.action[i], row_of(seen.next_obs, i), seen.reward[i], cost,
+        seen.terminated[i], seen.truncated[i], own,
+    )  # fmt: skip
+
+
+def _present(info: Mapping[str, Any], key: str, n: int) -> Bools:
+    """[N] for which environments the key holds a value."""
+    value = info.get(key)
+    if value is None or isinstance(value, Mapping) or as_array(value).shape[:1] != (n,):
+        return np.zeros(n, np.bool_)
+    return np.asarray(info.get(f"_{key}", np.ones(n)), np.bool_)
+
+
+def _read_costs(source: CostSource, seen: Transition, ended: Bools) -> Floats:
+    """[N, K]"""
+    n = len(ended)
+    if source.kind == "function":
+        rows = [read_cost(source, _row(seen, i)) for i in range(n)]
+        return np.array(rows, np.float64).reshape(n, -1)
+    if source.kind == "returned":
+        return as_array(seen.cost).astype(np.float64).reshape(n, -1)
+    columns = [_key_costs(seen.info, key, ended) for key in source.keys]
+    if source.kind == "sum":
+        return np.sum(columns, 0)
+    return np.concatenate(columns, 1)
+
+
+def _key_costs(info: Mapping[str, Any], key: str, ended: Bools) -> Floats:
+    """[N, ...] from info, and at an episode's end from where the ending step's info is kept."""
+    n, final = len(ended), info.get("final_info")
+    last = cast("Mapping[str, Any]", final) if isinstance(final, Mapping) else {}
+    here, there = _present(info, key, n), _present(last, key, n) & ended
+    if not (here | there).all():
+        raise ValueError(
+            f"info[{key!r}] is missing from this step of environment "
+            f"{int((~(here | there)).argmax())}: report the cost in every step, 0 where nothing is "
+            "wrong."
+        )
+    some = as_array(last[key] if there.any() else info[key])
+    cost = np.empty((n, *some.shape[1:]))
+    if here.any():
+        cost[here] = as_array(info[key])[here]
+    if there.any():
+        cost[there] = as_array(last[key])[there]
+    return cost.reshape(n, -1)

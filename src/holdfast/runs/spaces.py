@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spaces as plain data, for run.json, and back."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+LARGEST = 10**8
+"""Numbers in one space: more than any network here reads, and little enough to allocate."""
+
+
+def describe_space(space: gym.Space[Any]) -> dict[str, Any]:
+    """Plain data; one number stands for bounds that are all the same."""
+    match space:
+        case spaces.Box():
+            bounds = {"low": _bound(space.low), "high": _bound(space.high)}
+            return {"type": "box", "dtype": str(space.dtype), "shape": list(space.shape), **bounds}
+        case spaces.Discrete():
+            return {"type": "discrete", "n": int(space.n), "start": int(space.start)}
+        case spaces.MultiDiscrete():
+            data = {"sizes": space.nvec.tolist(), "start": space.start.tolist()}
+            return {"type": "multi-discrete", **data}
+        case spaces.MultiBinary():
+            return {"type": "multi-binary", "shape": list(space.shape)}
+        case spaces.Dict():
+            parts = [[key, describe_space(part)] for key, part in space.spaces.items()]
+            return {"type": "dict", "parts": parts}
+        case spaces.Tuple():
+            return {"type": "tuple", "parts": [describe_space(part) for part in space.spaces]}
+        case _:
+            return {"type": "other", "name": type(space).__name__}
+
+
+def parse_space(data: Mapping[str, Any]) -> Any:
+    """The space of a description; None for one that cannot be described."""
+    match data["type"]:
+        case "box":
+            return _parse_box(data)
+        case "discrete":
+            return spaces.Discrete(int(data["n"]), start=int(data["start"]))
+        case "multi-discrete":
+            sizes = np.array(data["sizes"], np.int64)
+            start = np.array(data.get("start", np.zeros_like(sizes)), np.int64)
+            return spaces.MultiDiscrete(sizes, start=start)
+        case "multi-binary":
+            shape = _shape(data)
+            return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
+        case "dict":
+            parts = [(str(key), parse_space(part)) for key, part in data["parts"]]
+            return None if None in dict(parts).values() else spaces.Dict(parts)
+        case "tuple":
+            inner = [parse_space(part) for part in data["parts"]]
+            return None if None in inner else spaces.Tuple(inner)
+        case "other":
+            return None
+        case kind:
+            raise ValueError(f"unknown space {kind!r}")
+
+
+def _bound(values: NDArray[Any]) -> Any:
+    first = values.flat[0] if values.size else 0.0
+    return float(first) if (values == first).all() else values.tolist()
+
+
+def _shape(data: Mapping[str, Any]) -> tuple[int, ...]:
+    shape = tuple(int(size) for size in data["shape"])
+    if any(size < 0 for size in shape) or prod(shape) > LARGEST:
+        raise ValueError(f"a space of shape {shape} is too large")
+    return shape
+
+
+def _parse_box(data: Mapping[str, Any]) -> spaces.Box:
+    dtype = np.dtype(data["dtype"])
+    if dtype.kind not in "fiu":
+        raise ValueError(f"a Box of {dtype} is none of numbers")
+    low, high = np.array(data["low"], np.float64), np.array(data["high"], np.float64)
+    shape = _shape(data) if "shape" in data else low.shape
+    if low.shape not in ((), shape) or high.shape not in ((), shape):
+        raise ValueError(f"the bounds of a Box of shape {shape} have another one")
+    bounds = [np.broadcast_to(bound, shape).astype(dtype) for bound in (low, high)]
+    return spaces.Box(bounds[0], bounds[1], shape, dtype.type)

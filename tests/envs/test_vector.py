@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of the user's own: each autoreset mode gives the numbers of the plain loop."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from holdfast import Agent
+from holdfast.envs.base import NotReproducible, Step
+from holdfast.envs.check import check_env
+from holdfast.envs.foreign.vector import VectorBatch, mode_of
+from holdfast.envs.make import make_env
+
+FILE = Path(__file__).parents[2] / "docs" / "examples" / "tank.py"
+spec = importlib.util.spec_from_file_location("tank_of_test_vector", FILE)
+tank = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tank)
+
+NAMES = ("spill", "dry")
+N = 3
+
+
+class Tank(tank.Tank):
+    """Episodes of different lengths, so that the batch is out of step."""
+
+    def step(self, action):
+        obs, reward, _, cut, info = super().step(action)
+        return obs, reward, self.level > 1.05, cut, info
+
+
+def vector(mode, kind=SyncVectorEnv, make=Tank, count=N):
+    return kind([make] * count, autoreset_mode=mode)
+
+
+def play(env, steps=60, seed=1):
+    actions = choices(seed, steps, env.num_envs)
+    return [env.step(action) for action in actions]
+
+
+def choices(seed, steps, count):
+    """More often open than shut: the tanks fill up and spill at different times."""
+    return np.random.default_rng(seed).choice(3, (steps, count), p=[0.2, 0.3, 0.5])
+
+
+def equal(one: Step, other: Step, fields=tuple(Step.__dataclass_fields__)) -> bool:
+    return all(np.array_equal(getattr(one, f), getattr(other, f)) for f in fields)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_the_numbers_are_those_of_the_loop(mode):
+    loop, batch = make_env(Tank, N, constraints=NAMES), VectorBatch(vector(mode), NAMES)
+    assert np.array_equal(loop.reset(7), batch.reset(7))
+    ours, theirs = play(loop), play(batch)
+    assert all(map(equal, ours, theirs))
+    ended = np.array([step.terminated | step.truncated for step in ours])
+    assert (ended.any(1) & ~ended.all(1)).any()  # some end while others go on
+
+
+def test_processes_of_gymnasium_too():
+    batch = VectorBatch(vector(AutoresetMode.NEXT_STEP, AsyncVectorEnv), NAMES, owned=True)
+    try:
+        loop = make_env(Tank, N, constraints=NAMES)
+        assert np.array_equal(loop.reset(7), batch.reset(7))
+        assert all(map(equal, play(loop, 30), play(batch, 30)))
+    finally:
+        batch.close()
+
+
+def test_the_same_step_keeps_the_true_successor_and_the_last_cost():
+    loop = make_env(Tank, N, constraints=NAMES)
+    batch = VectorBatch(vector(AutoresetMode.SAME_STEP), NAMES)
+    loop.reset(7), batch.reset(7)
+    first = np.ones(N, np.bool_)  # the first episodes: afterwards its seeds are its own
+    seen = 0
+    for ours, theirs in zip(play(loop), play(batch), strict=True):
+        for field in ("next_obs", "reward", "cost", "terminated", "truncated"):
+            assert np.array_equal(getattr(ours, field)[first], getattr(theirs, field)[first])
+        seen += (ours.cost[first & ours.terminated] > 0).sum()
+        first &= ~(ours.terminated | ours.truncated)
+        ended = theirs.terminated | theirs.truncated
+        assert (theirs.obs != theirs.next_obs).any(1).tolist() == ended.tolist()
+    assert not first.any() and seen > 0  # the last step had a cost to lose
+
+
+def test_the_controls_would_show_a_misread_mode():
+    """What a batch says in the wrong words: a step too many, or a lost last cost."""
+    raw = vector(AutoresetMode.NEXT_STEP)
+    raw.reset(seed=7)
+    loop = make_env(Tank, N, constraints=NAMES)
+    loop.reset(7)
+    rewards = [raw.step(action)[1] for action in choices(1, 60, N)]
+    assert not all(np.array_equal(r, s.reward) for r, s in zip(rewards, play(loop), strict=True))
+    raw = vector(AutoresetMode.SAME_STEP)
+    raw.reset(seed=7)
+    lost = []
+    for action in choices(1, 60, N):
+        _, _, terminated, truncated, info = raw.step(action)
+        lost.append((terminated | truncated).any() and not info.get("_cost_spill", [0])[0])
+    assert any(lost)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_a_snapshot_brings_it_back(mode):
+    batch = VectorBatch(vector(mode), NAMES)
+    batch.reset(7)
+    play(batch, 33)
+    kept = batch.snapshot()
+    assert len(set(kept["age"].tolist())) > 1  # out of step
+    future = play(batch, 30, seed=2)
+    other = VectorBatch(vector(mode), NAMES)
+    assert np.array_equal(other.restore(kept), kept["obs"])
+    assert all(map(equal, future, play(other, 30, seed=2)))
+    kept["actions"] = (kept["actions"] + 1) % 3
+    with pytest.raises(NotReproducible, match="another observation"):
+        other.restore(kept)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_check_is_content(mode):
+    assert check_env(vector(mode), constraints=NAMES) == []
+
+
+class Stubborn(SyncVectorEnv):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)
+
+
+def test_who_cannot_be_reset_in_part_is_told_what_to_do():
+    with pytest.raises(ValueError, match=r"autoreset mode NextStep.*AutoresetMode\.SAME_STEP"):
+        VectorBatch(Stubborn([Tank] * N), NAMES)
+    assert "SAME_STEP" in check_env(Stubborn([Tank] * N), constraints=NAMES)[0].remedy
+    VectorBatch(Stubborn([Tank] * N, autoreset_mode=AutoresetMode.SAME_STEP), NAMES)
+
+
+class Tensor:
+    """As much of torch's as is asked for."""
+
+    def __init__(self, data):
+        self.data = np.asarray(data)
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self.data
+
+    def new_tensor(self, data):
+        return Tensor(data)
+
+
+class IsaacLike:
+    """Isaac Lab's shape: no VectorEnv, tensors, a reset in the same step, no final observation."""
+
+    def __init__(self, num_envs):
+        self.env = vector(AutoresetMode.SAME_STEP, count=num_envs)
+        self.num_envs = num_envs
+        self.single_observation_space = self.env.single_observation_space
+        self.single_action_space = self.env.single_action_space
+
+    def reset(self, seed=None, options=None):
+        obs, _ = self.env.reset(seed=seed)
+        return {key: Tensor(value) for key, value in obs.items()}, {}
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action.data)
+        ended = terminated | truncated
+        cost = np.array(info.get("cost_spill", np.zeros(self.num_envs)), np.float64)
+        if ended.any():
+            cost[ended] = info["final_info"]["cost_spill"][ended]
+        obs = {key: Tensor(value) for key, value in obs.items()}
+        return obs, Tensor(reward), Tensor(terminated), Tensor(truncated), {"cost": Tensor(cost)}
+
+
+def test_tensors_and_a_missing_final_observation():
+    isaac, usual = VectorBatch(IsaacLike(N)), VectorBatch(vector(AutoresetMode.SAME_STEP), NAMES)
+    assert mode_of(IsaacLike(1)) is AutoresetMode.SAME_STEP
+    before = isaac.reset(7)
+    assert np.array_equal(before, usual.reset(7))
+    for ours, theirs in zip(play(isaac), play(usual), strict=True):
+        ended = theirs.terminated | theirs.truncated
+        assert equal(ours, theirs, ("obs", "reward", "terminated", "truncated"))
+        assert np.array_equal(ours.cost[:, 0], theirs.cost[:, 0])
+        assert np.array_equal(ours.next_obs[~ended], theirs.next_obs[~ended])
+        assert np.array_equal(ours.next_obs[ended], before[ended])  # the last one it showed
+        before = ours.obs
+
+
+def test_six_values_and_a_cost_function_row_by_row():
+    level = lambda obs, action, next_obs, info: float(next_obs["level"][0] - obs["level"][0])
+    loop = make_env(Tank, N, cost=level)
+    for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
+        batch = VectorBatch(vector(mode), cost=level)
+        loop.reset(7), batch.reset(7)
+        ours, theirs = play(loop, 10), play(batch, 10)
+        assert all(equal(a, b, ("cost",)) for a, b in zip(ours, theirs, strict=True))
+
+    class Six(SyncVectorEnv):
+        def step(self, action):
+            obs, reward, terminated, truncated, info = super().step(action)
+            return obs, reward, np.abs(reward), terminated, truncated, info
+
+    batch = VectorBatch(Six([Tank] * N))
+    batch.reset(7)
+    (step,) = play(batch, 1)
+    assert batch.cost_names == ("cost",) and np.array_equal(step.cost[:, 0], np.abs(step.reward))
+
+
+def test_a_cost_that_vanishes_is_named():
+    class Forgetful(Tank):
+        def step(self, action):
+            *rest, info = super().step(action)
+            return *rest, info if self.time < 3 else {}
+
+    batch = VectorBatch(vector(AutoresetMode.NEXT_STEP, make=Forgetful), NAMES)
+    batch.reset(7)
+    with pytest.raises(ValueError, match=r"info\['cost_spill'\] is missing from this step of env"):
+        play(batch, 5)
+
+
+def test_an_agent_learns_on_it_and_leaves_it_open():
+    env = vector(AutoresetMode.NEXT_STEP)
+    small = {"epoch_steps": 90, "hidden": (8,), "cg_steps": 2, "critic_passes": 1}
+    limits = {"spill": 5.0, "dry": 2.0}
+    given = Agent("c-trpo", **small).learn(env, 90, progress=False, limits=limits)
+    loop = Agent("c-trpo", num_envs=N, **small).learn(Tank, 90, progress=False, limits=limits)
+    assert given.run.num_envs == N and given.run.env == "<SyncVectorEnv>"
+    assert np.array_equal(given.state.obs, loop.state.obs)
+    assert np.array_equal(
+        given.state.learner.policy.layers[0][0], loop.state.learner.policy.layers[0][0]
+    )
+    env.reset(seed=1)  # still open
+    assert np.array_equal(given.evaluate(env, episodes=3).costs, loop.evaluate(episodes=3).costs)
+    with pytest.raises(ValueError, match="take num_envs"):
+        make_env(lambda: vector(AutoresetMode.NEXT_STEP), N)
+    assert isinstance(
+        make_env(lambda num_envs: vector(AutoresetMode.DISABLED, count=num_envs), 2), VectorBatch
+    )
