@@ -69,7 +69,7 @@ def test_any_other_environment_needs_one():
     assert "declares no limit for 'cost'" in told and "--suggest-limit" in told
     assert limits("Clock", Clock, cost_limit=4.0) == {"cost": 4.0}
     with pytest.raises(ValueError, match="declares no limit"):  # 6 is for the plain sum
-        limits("probe/Speed-v0", cost_criterion="discounted")
+        limits("probe/Speed-v0", cost_criterion="discounted", cost_scale="discount")
 
 
 def test_a_declared_limit_is_checked_like_a_given_one(monkeypatch):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,10 @@ from holdfast.runs.folder import (
     versions,
 )
 from holdfast.runs.progress import read_rows
+from holdfast.runs.sinks import Sink, TensorBoard
 from holdfast.runs.spaces import describe_space
 from holdfast.runs.training import train_in_folder, write_run
-from holdfast.train import train
+from holdfast.train import Epoch, train
 from holdfast.train.environment import Spaces, open_env
 from holdfast.train.state import State, actor_of
 
@@ -67,6 +68,17 @@ class Agent:
         """Environment and cost function, as they were passed to `learn`."""
         self._trusted = False
 
+    def __repr__(self) -> str:
+        run, row = self.run, self.metrics[-1] if self.metrics else {}
+        if self.state is None or self.spaces is None:
+            return f"Agent({run.name!r}, has not learned yet)"
+        limits = ", ".join(f"{name} {limit:g}" for name, limit in self.spaces.limits.items())
+        steps = self.state.epoch * run.epoch_steps
+        told = f"{run.name!r} on {run.env}, {steps:,} steps, limits: {limits}"
+        if row:
+            told += f"; return {row['ep_return']:.4g}, cost {row['ep_cost']:.4g}"
+        return f"Agent({told})"
+
     def learn(
         self,
         env: Any = None,
@@ -76,6 +88,8 @@ class Agent:
         progress: bool = True,
         cost: Any = None,
         trust_env: bool = False,
+        tensorboard: str | Path | None = None,
+        callback: Callable[[Epoch], object] | None = None,
         **settings: Any,
     ) -> Agent:
         """Train on an environment: a name, a Gymnasium factory or instance, or a batch.
@@ -84,7 +98,8 @@ class Agent:
         With `out` the run is kept in a folder that `holdfast resume` and `report` understand.
         An agent that has learned already, or was loaded, learns `total_steps` more, by default on
         the same environment; `trust_env` allows a loaded one to import what its run names. `out`
-        may be the folder that it was loaded from.
+        may be the folder that it was loaded from. `tensorboard` is a folder for events; `callback`
+        is given each `Epoch` and ends the training, in order, where it returns False.
         """
         env, cost = self._sources(env, cost)
         run = self._next_run(env, cost, int(total_steps), settings)
@@ -96,7 +111,9 @@ class Agent:
             self._adopt(run, spaces)
             begin = self.state.epoch * self.run.epoch_steps if self.state else 0
             bar = training_bar(self.run, batch, spaces.limits, begin) if progress else None
-            shown = [bar] if bar else []
+            shown: list[Sink] = [bar] if bar else []
+            if tensorboard is not None:
+                shown.append(TensorBoard(Path(tensorboard), begin))
             if out is not None:
                 folder = self._folder(Path(out), batch)
                 on_progress = bar.advance if bar else None
@@ -105,13 +122,15 @@ class Agent:
                 epochs = train(self.run, batch, self.state)
             try:
                 for epoch in epochs:
-                    if bar and out is None:
-                        bar.write(epoch.env_steps, epoch.metrics)
+                    for sink in shown if out is None else ():
+                        sink.write(epoch.env_steps, epoch.metrics)
                     self.state = epoch.state
                     self.metrics.append(epoch.metrics)
+                    if callback is not None and callback(epoch) is False:
+                        break
             finally:
-                if bar:
-                    bar.close()
+                for sink in shown:
+                    sink.close()
         finally:
             if not is_given(env):
                 batch.close()

@@ -2,6 +2,7 @@
 """Batches of the user's own: each autoreset mode gives the numbers of the plain loop."""
 
 import importlib.util
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,8 @@ def test_the_numbers_are_those_of_the_loop(mode):
 
 
 def test_processes_of_gymnasium_too():
-    batch = VectorBatch(vector(AutoresetMode.NEXT_STEP, AsyncVectorEnv), NAMES, owned=True)
+    spawned = partial(AsyncVectorEnv, context="spawn")  # JAX has threads, and warns of forks
+    batch = VectorBatch(vector(AutoresetMode.NEXT_STEP, spawned), NAMES, owned=True)
     try:
         loop = make_env(Tank, N, constraints=NAMES)
         assert np.array_equal(loop.reset(7), batch.reset(7))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 
 from holdfast import process
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    Console(stderr=True).print(f"[bold red]holdfast:[/] {message}", highlight=False, soft_wrap=True)
+    told = f"[bold red]holdfast:[/] {escape(message)}"  # 'holdfast[wandb]' is no markup
+    Console(stderr=True).print(told, highlight=False, soft_wrap=True)
     raise SystemExit(code)
 
 

@@ -150,7 +150,9 @@ def print_findings(findings: Sequence[Finding], console: Console | None = None) 
     if not findings:
         console.print("[green]nothing found: ready to train[/green]")
         return
-    table = Table("severity", "check", "problem", "how to mend it")
+    table = Table()
+    for title in ("severity", "check", "problem", "how to mend it"):
+        table.add_column(title, overflow="fold")  # never cut
     colour = {"error": "red", "warning": "yellow", "note": "cyan"}
     for f in findings:
         shade = colour[f.severity]

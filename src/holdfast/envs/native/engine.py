@@ -9,6 +9,7 @@ PCG64, navigation tasks from MT19937: the original's streams are part of what a 
 """
 
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -25,6 +26,10 @@ Data: TypeAlias = Any
 VERSION = tuple(int(part) for part in mujoco.__version__.split(".")[:2])
 COMPLETE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 """Positions, velocities, time, controls, mocap bodies and the solver's warm start."""
+
+
+if mujoco.get_mju_user_warning() is None:  # else it also writes MUJOCO_LOG.TXT where the user is
+    mujoco.set_mju_user_warning(lambda text: print(f"MuJoCo: {text}", file=sys.stderr))
 
 
 def correct_margins(model: Model) -> None:

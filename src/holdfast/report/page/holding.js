@@ -15,7 +15,7 @@ const HELD = [
   ["sampled_rate", "Final policy: episodes above", share, "share of fresh episodes above a limit, actions sampled (holdfast evaluate RUN --save)"],
   ["sampled_distance", "… distance", share, "mean of cost / limit − 1 over these episodes"],
   ["sampled_violating", "… when above", share, "the same over those above the limit"],
-  ["greedy_rate", "Greedy: episodes above", share, "the same with the most likely actions (holdfast evaluate RUN --deterministic --save)"],
+  ["greedy_rate", "Greedy: episodes above", share, "the same with the most likely actions (holdfast evaluate RUN --greedy --save)"],
   ["greedy_distance", "… distance", share, "mean of cost / limit − 1 over these episodes"],
   ["greedy_violating", "… when above", share, "the same over those above the limit"],
   ["worst_return", "Worst return", one => format(one), "the worst seed at the end"],

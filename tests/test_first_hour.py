@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small things that a new user meets in the first hour."""
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from holdfast import Agent, cli
+from holdfast.envs.check import Finding, print_findings
+from holdfast.envs.make import make_env
+from holdfast.runs.folder import open_folder
+
+SMALL = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1, cg_steps=3)
+FLAGS = "--steps 200 --epoch-steps 200 --num-envs 4 --hidden 8 --quiet".split()
+
+
+def test_a_missing_extra_is_named_whole_and_leaves_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", "c-trpo", "probe/Speed-v0", *FLAGS, "--out", str(out), "--wandb", "p"])
+    assert stop.value.code == 2 and not out.exists()
+    assert "pip install 'holdfast[wandb]'" in capsys.readouterr().err
+
+
+def test_a_remedy_is_never_cut():
+    words = [f"word{i}" for i in range(60)]
+    findings = [Finding("error", "cost", "a problem [of lists].", " ".join(words))]
+    for width in (40, 80):
+        out = io.StringIO()
+        print_findings(findings, Console(file=out, width=width))
+        told = out.getvalue()
+        assert "…" not in told and "[of" in told
+        assert all(word[:5] in told for word in words)
+
+
+def test_an_agent_says_what_it_is():
+    agent = Agent("c-trpo", **SMALL)
+    assert repr(agent) == "Agent('c-trpo', has not learned yet)"
+    agent.learn("probe/Machines-v0", 200, progress=False)
+    told = repr(agent)
+    assert told.startswith("Agent('c-trpo' on probe/Machines-v0, 200 steps, limits: heat 9, noise")
+    assert f"return {agent.metrics[-1]['ep_return']:.4g}" in told
+
+
+def test_learn_takes_tensorboard_and_a_callback_that_can_stop(tmp_path):
+    seen = []
+    stop = lambda epoch: seen.append(epoch.index) or epoch.index < 2
+    agent = Agent("c-trpo", **SMALL)
+    how = dict(progress=False, tensorboard=tmp_path / "events", callback=stop)
+    agent.learn("probe/Speed-v0", 1000, out=tmp_path / "run", **how)
+    assert seen == [1, 2] and agent.state.epoch == 2 and not open_folder(tmp_path / "run").finished
+    assert any(Path(tmp_path / "events").iterdir())
+    cli.main(["resume", str(tmp_path / "run"), "--quiet"])  # it ended in order
+    whole = Agent("c-trpo", **SMALL).learn("probe/Speed-v0", 1000, progress=False, callback=len_of)
+    again = Agent.load(tmp_path / "run")
+    assert again.state.epoch == whole.state.epoch == 5
+    one, other = (a.state.learner.policy.layers[0][0] for a in (again, whole))
+    assert np.array_equal(one, other)
+
+
+def len_of(epoch):
+    """A callback that says nothing goes on."""
+    return None
+
+
+def test_an_unstable_simulation_leaves_no_file(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    env = make_env("SafetyHopperVelocity-v1", 1)
+    env.reset(0)
+    env.simulation.datas[0].qpos[:] = 1e12
+    env.step(np.zeros((1, 3), np.float32))
+    assert "MuJoCo: Nan, Inf or huge value" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
