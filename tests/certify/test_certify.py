@@ -70,7 +70,7 @@ def test_a_card_says_what_the_run_folder_says(run, made):
 def test_the_command_in_a_card_gives_its_numbers_again(made, capsys):
     data = json.loads(made[1].read_text())
     command = next(c for c in data["reproduce"] if c.startswith("holdfast evaluate"))
-    with suppress(SystemExit):  # its code may say what the verdict is
+    with suppress(SystemExit):  # its code says what the verdict is
         main([*command.split()[1:], "--json"])
     again = json.loads(capsys.readouterr().out)
     assert again.items() <= data["verdict"].items()
@@ -148,6 +148,23 @@ def test_other_conditions_and_a_missing_history_are_named(run):
     assert "<td>mass +20 %</td>" in text and "Only the conditions listed here" in text
     assert "saved without the history of its training" in text
     assert "nothing is known of the costs while it learned" in text
+
+
+def test_a_card_under_other_conditions_can_be_had_again(run, tmp_path, capsys):
+    """Each condition of the grid has a row, and the command in the card gives the same numbers."""
+    words = ["sensor-noise=0.5", "action-delay=0,2"]
+    text, stored = certify(run, tmp_path, episodes=12, seed=5, film=False, perturb=words)
+    data = json.loads(stored.read_text())
+    names = ["sensor noise 0.5", "sensor noise 0.5, action delay 2"]
+    assert list(data["conditions"]) == names
+    assert all(f"<td>{name}</td>" in text.read_text() for name in names)
+    command = next(c for c in data["reproduce"] if "--perturb" in c)
+    with suppress(SystemExit):  # its code says what the verdict is
+        main([*command.split()[1:], "--json"])
+    again = json.loads(capsys.readouterr().out)
+    for row, found in zip(again, data["conditions"].values(), strict=True):
+        assert found.items() <= row.items()
+    assert data["conditions"][names[0]] != data["conditions"][names[1]], "the conditions matter"
 
 
 def test_names_from_a_run_folder_are_text_not_markup(run):

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.agent import Agent
 from holdfast.certify.card import Judged, describe
 from holdfast.certify.history import history
 from holdfast.certify.page import render
-from holdfast.evaluate import CostBound, Evaluation, OnEpisodes
+from holdfast.envs.perturb import parse_perturbations
+from holdfast.evaluate import CostBound, OnEpisodes
 from holdfast.film.writers import find_ffmpeg
 from holdfast.runs.checkpoint import write_atomic
 
@@ -33,13 +34,14 @@ def certify(
     cost_bound: CostBound | None = None,
     film: bool = True,
     trust_env: bool = False,
-    conditions: Mapping[str, Evaluation] | None = None,
+    perturb: Sequence[str] = (),
     on_progress: OnEpisodes | None = None,
 ) -> tuple[Path, Path]:
     """Judge the policy of a run folder and write card.html and card.json into `out`.
 
-    `out` is RUN/card by default. `conditions` are evaluations under other ones, by name. `film`
-    adds a video of the costliest of 20 episodes (a plot where nothing can be drawn).
+    `out` is RUN/card by default. `perturb` are other conditions to judge it under, as those of
+    `holdfast evaluate --perturb`; `film` adds a video of the costliest of 20 episodes (a plot where
+    nothing can be drawn).
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
@@ -54,6 +56,17 @@ def certify(
         max_episodes=max_episodes,
         on_progress=on_progress,
     )
+    others = {
+        str(condition): agent.evaluate(
+            episodes=episodes,
+            seed=seed,
+            deterministic=deterministic,
+            cost_bound=cost_bound,
+            perturb=condition,
+            on_progress=on_progress,
+        )
+        for condition in (parse_perturbations(perturb) if perturb else ())
+    }
     target.mkdir(parents=True, exist_ok=True)
     shown = None
     if film:
@@ -62,7 +75,7 @@ def certify(
             wanted, worst_of=FILMED, seed=seed, deterministic=deterministic, progress=False
         )
     told = history(agent.metrics, agent.spaces.limits)
-    judged = Judged(folder, agent, result, seed, told, shown, conditions or {})
+    judged = Judged(folder, agent, result, seed, told, shown, others, tuple(perturb))
     data = describe(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
     write_atomic(target / "card.json", content)

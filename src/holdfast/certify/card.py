@@ -33,6 +33,8 @@ class Judged:
     film: Path | None
     conditions: Mapping[str, Evaluation]
     """Evaluations under other conditions, by what was changed."""
+    perturb: tuple[str, ...] = ()
+    """The words that make these conditions."""
 
 
 def describe(judged: Judged) -> dict[str, Any]:
@@ -159,9 +161,12 @@ def reproduce(judged: Judged) -> list[str]:
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"
     version = versions()["holdfast"]
+    words = f" --perturb {' '.join(judged.perturb)}"
+    again = [f"holdfast evaluate {judged.path}{flags}{words}"] if judged.perturb else []
     return [
         f"pip install holdfast=={version}",
         f"holdfast evaluate {judged.path}{flags}",
+        *again,
         f"holdfast train {agent.run.name} {agent.run.env} --seed {agent.run.seed} "
         f"--steps {agent.run.steps}{_preset(agent)}  # and the settings of run.json",
     ]

@@ -87,6 +87,7 @@ def certify_command(
     seed: int = 1_000_000,
     greedy: bool = False,
     film: bool = True,
+    perturb: tuple[str, ...] = (),
     trust_env: bool = False,
 ) -> None:
     """Write a model card: a page and a JSON file on what is known of a policy's safety.
@@ -101,6 +102,7 @@ def certify_command(
         seed: Seed of the episodes; differs from the training seeds.
         greedy: Judge the most likely actions instead of sampled ones.
         film: Add a video of the costliest of 20 episodes.
+        perturb: Judge it under other conditions too, as in evaluate: mass=-20%,+20%.
         trust_env: Import the environment that the run folder names, if it is not one of ours.
     """
     from holdfast.bars import EvaluationBar
@@ -117,6 +119,7 @@ def certify_command(
             seed=seed,
             deterministic=greedy,
             film=film,
+            perturb=perturb,
             trust_env=trust_env,
             on_progress=bar.update,
         )
