@@ -2,6 +2,7 @@
 """Settings of every test: CPU, fast compilation, and float64 where it is asked for."""
 
 import os
+import signal
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -15,6 +16,9 @@ jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".jax_cache")
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+# Jobs in the background ignore Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

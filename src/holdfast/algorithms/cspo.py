@@ -62,7 +62,7 @@ class CSPO:
     correction: float = 1.0
     """α, weight of the correction; 0 leaves the price alone."""
     weight_max: float = 100.0
-    """Largest w."""
+    """Largest weight w of the correction."""
     weight_keep: float = 0.9
     """Share of the past in the average of w over epochs; 0: no averaging."""
     cost_scale: CostScale = "discount"
