@@ -22,7 +22,6 @@ from jax import Array
 
 from holdfast.core.cpo_step import check_constraints, constrained_step, published_dual
 from holdfast.core.critic import CriticFit
-from holdfast.core.linearise import linearise
 from holdfast.core.move import Accept, Trial
 from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
@@ -74,24 +73,12 @@ class CPO:
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
-        local = linearise(learner.policy, batch, self.region.kl_average)
-        fisher = self.region.damped(local)
-        gradient = self.region.gradient(local, batch.adv_r)
-        rows = self.region.spending(local)
-        solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
-        x, p = solved[0], solved[1:]
+        of = self.region.programme(learner.policy, batch)
+        x, p, rows = of.x, of.p, of.rows
         c = batch.cost_return - batch.cost_limit
-        flat = jnp.sum(rows * rows, 1) <= 1e-6 * local.power()
-        t, mu, case = self.plan(x @ fisher(x), rows @ p.T, rows @ x, flat, batch, learner.extra)
-        step = t * x - mu @ p
-        move = self.region.along(
-            local,
-            step,
-            step @ fisher(step),
-            jnp.linalg.norm(gradient),
-            batch.adv_r,
-            accept=self.accept(case, c, batch),
-        )
+        flat = jnp.sum(rows * rows, 1) <= 1e-6 * of.local.power()
+        t, mu, case = self.plan(x @ of.fisher(x), rows @ p.T, rows @ x, flat, batch, learner.extra)
+        move = self.region.take(of, t * x - mu @ p, self.accept(case, c, batch))
         sticky = case <= (0 if self.sticky == "infeasible" else 1)
         metrics = {"case": case, "recovering": case == 0, "spent": move.trial.spent}
         return move.improvement(sticky, metrics)

@@ -16,7 +16,6 @@ from jax import Array
 
 from holdfast.core.cpo_step import check_constraints, projection
 from holdfast.core.critic import CriticFit
-from holdfast.core.linearise import linearise
 from holdfast.core.move import Accept, Trial
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
@@ -55,30 +54,18 @@ class PCPO:
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
-        local = linearise(learner.policy, batch, self.region.kl_average)
-        fisher = self.region.damped(local)
-        gradient = self.region.gradient(local, batch.adv_r)
-        rows = self.region.spending(local)
-        solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
-        x, p = solved[0], solved[1:]
-        hx = fisher(x)
+        of = self.region.programme(learner.policy, batch)
+        x, rows = of.x, of.rows
+        hx = of.fisher(x)
         length = jnp.sqrt(2 * self.region.radius / (x @ hx + 1e-8))
         c = batch.cost_return - batch.cost_limit
-        columns = p if self.projection == "kl" else rows
+        columns = of.p if self.projection == "kl" else rows
         gram = rows @ columns.T
-        flat = jnp.diagonal(gram) <= 1e-8 * local.power()
+        flat = jnp.diagonal(gram) <= 1e-8 * of.local.power()
         length = jnp.where(jnp.any(flat & (c >= 0)), 0.0, length)  # beyond repair: no reward step
         mu = self.correction(gram, c + length * (rows @ x), flat)
         base = x if self.reward_direction == "natural" else hx
-        step = length * base - mu @ columns
-        move = self.region.along(
-            local,
-            step,
-            step @ fisher(step),
-            jnp.linalg.norm(gradient),
-            batch.adv_r,
-            accept=self.accept(c),
-        )
+        move = self.region.take(of, length * base - mu @ columns, self.accept(c))
         return move.improvement(None, {"projected": jnp.any(mu > 0), "spent": move.trial.spent})
 
     def correction(self, gram: Array, excess: Array, flat: Array) -> Array:

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.core.critic import CriticFit
-from holdfast.core.linearise import linearise
 from holdfast.core.move import Accept, Trial
 from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
@@ -59,30 +58,18 @@ class SBTRPO:
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
-        local = linearise(learner.policy, batch, self.region.kl_average)
-        gradient = self.region.gradient(local, batch.adv_r)
-        rows = self.region.spending(local)
-        fisher = self.region.damped(local)
-        solved = self.region.solve(fisher, jnp.concatenate([gradient[None], rows]))
+        of = self.region.programme(learner.policy, batch)
         power = batch.weight @ (batch.adv_r * batch.adv_r)
-        up = self.reach(gradient @ solved[0], power) * solved[0]
+        up = self.reach(of.gradient @ of.x, power) * of.x
         c = batch.cost_return - batch.cost_limit
         violated = jnp.any(c >= 0)
-        excess = jnp.where(violated, c, c + rows @ up)
+        excess = jnp.where(violated, c, c + of.rows @ up)
         share = recovery_weights(excess >= 0, excess, batch.cost_limit)
-        a, p = share @ rows, share @ solved[1:]
-        down = -self.reach(a @ p, share**2 @ local.power()) * p
+        a, p = share @ of.rows, share @ of.p
+        down = -self.reach(a @ p, share**2 @ of.local.power()) * p
         allowed = jnp.where(violated, self.safety_bias * (a @ down), -share @ c)
         mu = mixture(a @ up, a @ down, allowed)
-        step = (1 - mu) * up + mu * down
-        move = self.region.along(
-            local,
-            step,
-            step @ fisher(step),
-            jnp.linalg.norm(gradient),
-            batch.adv_r,
-            accept=self.accept(c, share),
-        )
+        move = self.region.take(of, (1 - mu) * up + mu * down, self.accept(c, share))
         metrics = {"mixture": mu, "recovering": violated, "spent": move.trial.spent}
         return move.improvement(None, metrics)
 

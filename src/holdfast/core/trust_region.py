@@ -31,6 +31,23 @@ from holdfast.core.types import Batch
 
 
 @dataclass(frozen=True)
+class Programme:
+    """The linearised problem: maximise g·u, a_i·u bounded, ½ uᵀHu ≤ δ; with H⁻¹ applied."""
+
+    local: Linearised
+    fisher: Product
+    """H."""
+    gradient: Array
+    """[P] g."""
+    rows: Array
+    """[K, P] a_i."""
+    x: Array
+    """[P] H⁻¹ g."""
+    p: Array
+    """[K, P] H⁻¹ a_i."""
+
+
+@dataclass(frozen=True)
 class TrustRegion:
     """The region's size and metric, and how the step in it is found."""
 
@@ -108,6 +125,19 @@ class TrustRegion:
         inside: Accept = lambda t: (t.gain >= 0) & (t.divergence <= radius)
         return self.along(local, step, quadratic, norm, advantage, barriers, accept or inside)
 
+    def programme(self, old: Policy, batch: Batch) -> Programme:
+        """What methods that solve for reward and costs together start from."""
+        local = linearise(old, batch, self.kl_average)
+        fisher = self.damped(local)
+        gradient, rows = self.gradient(local, batch.adv_r), self.spending(local)
+        solved = self.solve(fisher, jnp.concatenate([gradient[None], rows]))
+        return Programme(local, fisher, gradient, rows, solved[0], solved[1:])
+
+    def take(self, of: Programme, step: Array, accept: Accept) -> Move:
+        """The best policy along a step that solves the programme in some way."""
+        size, norm = step @ of.fisher(step), jnp.linalg.norm(of.gradient)
+        return self.along(of.local, step, size, norm, of.local.batch.adv_r, None, accept)
+
     def along(
         self,
         local: Linearised,
@@ -115,8 +145,8 @@ class TrustRegion:
         quadratic: Array,
         gradient_norm: Array,
         advantage: Array,
-        barriers: Barriers | None = None,
-        accept: Accept | None = None,
+        barriers: Barriers | None,
+        accept: Accept,
     ) -> Move:
         """The best policy along a step whose size in the metric is `quadratic`; old if none is."""
         finite = jnp.isfinite(quadratic) & jnp.isfinite(gradient_norm)
@@ -127,8 +157,7 @@ class TrustRegion:
         def try_out(scale: Array) -> Trial:
             return self.trial(local, local.moved(scale * step), advantage, barriers)
 
-        inside: Accept = lambda t: (t.gain >= 0) & (t.divergence <= self.radius)
-        scale, index, trial = self.searched(try_out, accept or inside, usable)
+        scale, index, trial = self.searched(try_out, accept, usable)
         scale = jnp.where(index > 0, scale, 0.0)
         return Move(
             policy=local.moved(scale * step),
