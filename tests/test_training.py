@@ -244,6 +244,25 @@ def test_the_worst_case_is_of_the_advantages_that_made_the_step(first):
     assert epoch.metrics["worst_case"] == pytest.approx(epoch.metrics["spent"], rel=1e-4)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_the_signal_share_is_of_the_advantages_and_metric_of_the_step(first, monkeypatch):
+    from holdfast.train import metrics
+
+    asked = []
+    monkeypatch.setattr(
+        metrics, "_signal_share", lambda *given: asked.append(given) or {"share_cost": 0.5}
+    )
+    settings = {"signal_share": True, "critic_first": first, "damping": 0.3}
+    run = small("probe/Speed-v0", epochs=1, **settings)
+    (epoch,) = train(run, make_env("probe/Speed-v0", run.num_envs))
+    ((old, batch, region),) = asked
+    assert region == run.algorithm.region and region.damping == 0.3
+    new = epoch.state.learner.policy
+    logs = [policy.log_prob(policy.outputs(batch.obs), batch.action) for policy in (old, new)]
+    spent = epoch.metrics["ep_length"] * (batch.weight * np.expm1(logs[1] - logs[0])) @ batch.adv_c
+    assert float(spent[0]) == pytest.approx(epoch.metrics["spent"], rel=1e-3)
+
+
 def test_regret_is_the_sum_of_positive_excesses():
     """C23 on a run: V_c = (30, 20, 27), b = 25 gives 7."""
     from holdfast.core.stats import cost_regret

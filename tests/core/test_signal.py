@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from holdfast.core.linearise import linearise
-from holdfast.core.signal import DAMPING, halves, signal_share
-from holdfast.core.solve import conjugate_gradients
+from holdfast.core.signal import halves, signal_share
+from holdfast.core.trust_region import TrustRegion
 from holdfast.tabular.batch import exact_batch, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 
@@ -48,7 +48,7 @@ def doubled():
 
 
 def test_without_noise_all_is_signal(float64):
-    told = signal_share(tabular_policy(PI), doubled())
+    told = signal_share(tabular_policy(PI), doubled(), TrustRegion())
     np.testing.assert_allclose([told["share_reward"], told["share_cost"]], 1.0, rtol=1e-9)
 
 
@@ -65,9 +65,10 @@ def test_the_mean_over_epochs_is_the_true_share(scale, float64):
             local.gradients((batch.adv_c - w @ batch.adv_c) * (w / batch.weight)[:, None])[0]
             for w in (*halves(batch), batch.weight)
         )
-        product = lambda v: local.fisher(v) + DAMPING * v
-        solve = lambda v: conjugate_gradients(product, v, 15)
-        return a @ solve(b), whole @ solve(whole), signal_share(policy, batch)["share_cost"]
+        region = TrustRegion(cg_steps=15)
+        solve = lambda v: region.solve(region.damped(local), v[None])[0]
+        share = signal_share(policy, batch, region)["share_cost"]
+        return a @ solve(b), whole @ solve(whole), share
 
     cross, square, share = map(
         np.asarray, jax.lax.map(both, jax.random.split(jax.random.key(0), 1500))

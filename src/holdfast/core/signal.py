@@ -18,10 +18,8 @@ from jax import Array
 
 from holdfast.core.linearise import linearise
 from holdfast.core.policies import Policy
-from holdfast.core.solve import conjugate_gradients
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Metrics
-
-DAMPING, CG_STEPS = 0.1, 15
 
 
 def halves(batch: Batch) -> Array:
@@ -31,18 +29,18 @@ def halves(batch: Batch) -> Array:
     return weight / jnp.maximum(weight.sum(1, keepdims=True), 1e-30)
 
 
-def signal_share(policy: Policy, batch: Batch) -> Metrics:
+def signal_share(policy: Policy, batch: Batch, region: TrustRegion) -> Metrics:
     """`share_reward`, and `share_cost`: the smallest of all costs."""
-    local = linearise(policy, batch, kl_average=True)
+    local = linearise(policy, batch, region.kl_average)
     advantage = jnp.concatenate([batch.adv_r[:, None], batch.adv_c], 1)
     rows: list[Array] = []
     for weight in halves(batch):
         centred = advantage - weight @ advantage
         rows.append(local.gradients(centred * (weight / batch.weight)[:, None]))
-    product = lambda v: local.fisher(v) + DAMPING * v
-    solve = lambda v: conjugate_gradients(product, v, CG_STEPS)
     a, b = rows
-    inner = lambda x, y: jnp.stack([u @ solve(v) for u, v in zip(x, y, strict=True)])
-    cosine = 2 * inner(a, b) / jnp.maximum(inner(a, a) + inner(b, b), 1e-30)
+    solved = region.solve(region.damped(local), jnp.concatenate(rows))
+    inner = lambda x, y: jnp.sum(x * y, 1)
+    alone = inner(a, solved[: len(a)]) + inner(b, solved[len(a) :])
+    cosine = 2 * inner(a, solved[len(a) :]) / jnp.maximum(alone, 1e-30)
     share = 2 * cosine / jnp.maximum(1 + cosine, 1e-3)
     return {"share_reward": share[0], "share_cost": share[1:].min()}

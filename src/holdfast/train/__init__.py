@@ -29,7 +29,7 @@ from holdfast.train.collecting import (
     compiled_estimate,
 )
 from holdfast.train.environment import Spaces, refuse_biased, resolve_limits
-from holdfast.train.metrics import excess, foresee, foretell, progress_row, told_apart
+from holdfast.train.metrics import diagnose, excess, foresee, progress_row
 from holdfast.train.state import (
     UPDATE,
     VALUE_NOISE,
@@ -82,10 +82,7 @@ def train(
         metrics = jax.device_get(metrics)
         spent = metrics.pop("spent", None)
         metrics = {name: value.item() for name, value in metrics.items()}
-        if run.worst_case:
-            metrics |= foretell(run, state.learner, learner, batch, advantages, metrics)
-        if run.signal_share:
-            metrics |= told_apart(state.learner.policy, batch)
+        metrics |= diagnose(run, state.learner, learner, batch, advantages, metrics)
         clock.append(time.perf_counter())
         state = replace(
             state,

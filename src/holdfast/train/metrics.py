@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from holdfast.core.episodes import Episodes
-from holdfast.core.policies import Policy
 from holdfast.core.signal import signal_share
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, in_units
 from holdfast.core.worst_case import worst_case
 from holdfast.envs.base import Floats, VecEnv
@@ -60,7 +60,7 @@ def foresee(
     return replace(state, forecast=forecast), row
 
 
-def foretell(
+def diagnose(
     run: Run,
     old: Learner,
     new: Learner,
@@ -68,10 +68,26 @@ def foretell(
     advantages: Advantages,
     metrics: Mapping[str, float],
 ) -> dict[str, float]:
+    """The columns that a run asks for about the step from `old` to `new`."""
+    if not (run.worst_case or run.signal_share):
+        return {}
+    if getattr(run.algorithm.critic, "critic_first", False):  # these advantages made the step
+        seen = advantages(new.critics)
+        batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
+    said: dict[str, float] = {}
+    if run.worst_case:
+        said |= foretell(run, old, new, batch, metrics)
+    if run.signal_share:
+        region = getattr(run.algorithm, "region", TrustRegion())
+        said |= {k: float(x) for k, x in _signal_share(old.policy, batch, region).items()}
+    return said
+
+
+def foretell(
+    run: Run, old: Learner, new: Learner, batch: Batch, metrics: Mapping[str, float]
+) -> dict[str, float]:
     """The worst that the update can do to the cost, and what the barrier leaves of the radius."""
     batch = in_units(batch, getattr(run.algorithm, "cost_scale", "discount"))
-    if getattr(run.algorithm.critic, "critic_first", False):  # these made the step
-        batch = replace(batch, adv_c=advantages(new.critics)["adv_c"])
     found = _worst_case(old.policy, new.policy, batch, run.cost_gamma)
     said = {name: float(x) for name, x in found.items()}
     region = getattr(run.algorithm, "region", None)
@@ -80,13 +96,8 @@ def foretell(
     return said
 
 
-def told_apart(policy: Policy, batch: Batch) -> dict[str, float]:
-    """Which part of the gradients is signal."""
-    return {name: float(x) for name, x in _signal_share(policy, batch).items()}
-
-
 _worst_case = jax.jit(worst_case)
-_signal_share = jax.jit(signal_share)
+_signal_share = jax.jit(signal_share, static_argnums=2)
 
 
 def progress_row(
