@@ -14,7 +14,6 @@ named as not run.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import shutil
 from collections import defaultdict
@@ -25,9 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.core.stats import Estimate, bootstrap, mean
+from holdfast.runs.progress import read_rows
+
 RECORDS = ("run.json", "progress.csv", "done.json")
 RIVALS = ("c-trpo", "cpo", "p3o")
-RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -68,18 +69,17 @@ def outcomes(folder: Path) -> list[Outcome]:
     found: list[Outcome] = []
     for path in sorted(folder.glob("*/progress.csv")):
         run: dict[str, Any] = json.loads((path.parent / "run.json").read_text())["run"]
-        with path.open() as lines:
-            rows = list(csv.DictReader(lines))
+        rows = read_rows(path)
         last = rows[-1]
         found.append(
             Outcome(
                 task=run["env"],
                 label=path.parent.name.removesuffix(f"_{run['env']}_seed{run['seed']}"),
                 seed=run["seed"],
-                reward=float(last["ep_return"]),
-                smooth=float(last["cost_regret"]),
-                raw=float(last["cost_regret_raw"]),
-                late=float(np.mean([float(row["ep_cost_raw"]) for row in rows[-15:]])),
+                reward=last["ep_return"],
+                smooth=last["cost_regret"],
+                raw=last["cost_regret_raw"],
+                late=float(np.mean([row["ep_cost_raw"] for row in rows[-15:]])),
             )
         )
     return found
@@ -102,15 +102,19 @@ def published(file: Path, steps: int) -> list[Outcome]:
     ]
 
 
-def resampled(values: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Bootstrap means."""
-    array = np.asarray(values, float)
-    return array[rng.integers(0, len(array), (RESAMPLES, len(array)))].mean(1)
+def of_means(values: Sequence[float]) -> str:
+    """The mean with its interval."""
+    return shown(bootstrap([values], mean))
 
 
-def interval(values: Sequence[float], rng: np.random.Generator) -> str:
-    low, high = np.quantile(resampled(values, rng), [0.025, 0.975])
-    return f"{np.mean(values):.4g} ({low:.4g} .. {high:.4g})"
+def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """The difference of two means with its interval, both resampled."""
+    size = len(ours)
+    return shown(bootstrap([ours, theirs], lambda x: mean(x[..., :size]) - mean(x[..., size:])))
+
+
+def shown(found: Estimate) -> str:
+    return f"{found.value:.4g} ({found.low:.4g} .. {found.high:.4g})"
 
 
 def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> list[list[str]]:
@@ -119,23 +123,20 @@ def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> list[list[str]]
     rows = [head + [f"published {name}: return / regret" for name in RIVALS if theirs]]
     if theirs:
         rows[0].append("regret − published C-TRPO's")
-    rng = np.random.default_rng(0)
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for one in ours:
         groups[one.task, one.label].append(one)
     for (task, label), runs in sorted(groups.items()):
         columns = {k: [getattr(run, k) for run in runs] for k in ("reward", "smooth", "raw")}
-        row = [task, label, str(len(runs)), *(interval(columns[k], rng) for k in columns)]
+        row = [task, label, str(len(runs)), *map(of_means, columns.values())]
         row.append(f"{np.mean([run.late for run in runs]):.1f}")
         for name in RIVALS if theirs else ():
             rivals = [run for run in theirs if (run.task, run.label) == (task, name)]
-            mean = lambda key, of=rivals: np.mean([getattr(run, key) for run in of])
-            row.append(f"{mean('reward'):.4g} / {mean('smooth'):.4g}")
+            means = np.mean([[run.reward, run.smooth] for run in rivals], 0)
+            row.append(f"{means[0]:.4g} / {means[1]:.4g}")
         if theirs:
             base = [run.smooth for run in theirs if (run.task, run.label) == (task, RIVALS[0])]
-            apart = resampled(columns["smooth"], rng) - resampled(base, rng)
-            low, high = np.quantile(apart, [0.025, 0.975])
-            row.append(f"{low:.4g} .. {high:.4g}")
+            row.append(apart(columns["smooth"], base))
         rows.append(row)
     return rows
 

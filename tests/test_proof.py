@@ -64,5 +64,5 @@ def test_the_difference_excludes_zero_only_where_there_is_one(proof, shift, apar
     theirs = [outcome(proof, "c-trpo", k, 100 + shift + noise[5 + k]) for k in range(5)]
     rivals = [outcome(proof, name, 0, 1.0) for name in proof.RIVALS[1:]]
     _, row = proof.table(ours, theirs + rivals)
-    low, high = map(float, row[-1].split(" .. "))
+    low, high = map(float, row[-1].split(" (")[1].rstrip(")").split(" .. "))
     assert low < high and (high < 0) == apart
