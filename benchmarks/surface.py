@@ -25,7 +25,7 @@ from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate
 
-PAPER = CTRPO(barrier="entropy", margin_confidence=0.0, surprise_memory=0.0)
+PAPER = CTRPO(barrier="entropy", margin_confidence=0.0)
 UNSAFE, INSIDE = two_action_policy(0.1, 0.5), two_action_policy(0.3, 0.1)
 
 

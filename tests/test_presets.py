@@ -32,7 +32,6 @@ C_TRPO = {
     "algorithm.start_recovering": (True, False, False),  # D15
     "algorithm.barrier": ("entropy", "reversed-entropy", "log"),  # D17
     "algorithm.margin_confidence": (0.0, 0.0, 1.0),  # ours
-    "algorithm.surprise_memory": (0.0, 0.0, 8.0),  # ours
     "algorithm.critic.critic_first": (False, False, True),  # ours
 }
 """By hand, not from the register: D5 is not for C-TRPO, D12 is one number for centred advantages,
@@ -101,7 +100,7 @@ def test_what_is_ours_stays_with_c_trpo(name):
     data = to_json(make_run(name))["algorithm"]
     if not name.startswith("c-trpo"):
         assert data["critic"].get("critic_first", False) is False
-        assert "margin_confidence" not in data and "surprise_memory" not in data
+        assert "margin_confidence" not in data
 
 
 def test_barrier_methods_never_standardise_costs():

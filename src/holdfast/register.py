@@ -105,7 +105,6 @@ that mean off."""
 OURS: dict[type, Mapping[str, object]] = {
     CTRPO: {
         "algorithm.margin_confidence": 0.0,
-        "algorithm.surprise_memory": 0.0,
         "algorithm.critic.critic_first": False,
     },
 }

@@ -8,8 +8,7 @@ Where J_i ≥ b_i no safe region exists: constraint i recovers, that is its A_i 
 region of the others, until J_i < h b_i. With several constraints in recovery A_i / b_i is weighted
 by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
 
-J_i is the estimate plus a margin of z standard errors. A reward step is no longer than the slack
-bears by what earlier ones did to the cost beyond their prediction (`core.surprise`).
+J_i is the estimate plus a margin of z standard errors.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept
 from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
-from holdfast.core.surprise import Surprise
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
@@ -55,8 +53,6 @@ class CTRPO:
     """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
     start_recovering: bool = False
     """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
-    surprise_memory: float = 8.0
-    """Reward steps over which unforeseen rises of a cost are averaged; 0 (published) is off."""
     line_search: bool = True
     """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
     region: TrustRegion = TrustRegion()
@@ -81,29 +77,24 @@ class CTRPO:
                 f"margin_confidence={self.margin_confidence} and "
                 f"spent_confidence={self.spent_confidence} must not be negative; 0 is off."
             )
-        if self.surprise_memory and self.surprise_memory < 1:
-            raise ValueError(
-                f"surprise_memory={self.surprise_memory} must be at least 1 step; 0 is off."
-            )
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)
         check_interior(terms)
 
-    def init(self, constraints: int, policy: Policy | None = None) -> tuple[Array, Surprise]:
-        """([K] which constraints are in recovery, what earlier steps did to the costs)."""
+    def init(self, constraints: int, policy: Policy | None = None) -> Array:
+        """[K] which constraints are in recovery."""
         if isinstance(self.beta, tuple) and len(self.beta) != constraints:
             raise ValueError(
                 f"beta has {len(self.beta)} values for {constraints} constraint(s); give one "
                 "number for all or one for each."
             )
-        return jnp.full(constraints, self.start_recovering), Surprise.create(constraints)
+        return jnp.full(constraints, self.start_recovering)
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         upper = batch.cost_return + self.margin_confidence * batch.cost_error
-        was, surprise = learner.extra
-        recovering = self.mode(was, batch, upper)
+        recovering = self.mode(learner.extra, batch, upper)
         share = recovery_weights(
             recovering, upper - self.hysteresis * batch.cost_limit, batch.cost_limit
         )
@@ -114,23 +105,9 @@ class CTRPO:
             beta=jnp.where(recovering, 0.0, jnp.asarray(self.beta, upper.dtype)),
             confidence=self.spent_confidence,
         )
-        surprise, reach = self.bounded(surprise, batch, barriers, recovering.any())
-        move = self.region.maximise(
-            learner.policy, batch, advantage, barriers, self.accept(), reach
-        )
-        length = jnp.sqrt(jnp.maximum(move.trial.kl, 0.0) / self.region.radius)
-        surprise = surprise.taken(move.trial.spent, jnp.where(recovering.any(), 0.0, length))
-        metrics = self.report(recovering, barriers) | {"spent": move.trial.spent, "reach": reach}
-        return move.improvement((recovering, surprise), metrics)
-
-    def bounded(
-        self, surprise: Surprise, batch: Batch, barriers: Barriers, recovering: Array
-    ) -> tuple[Surprise, Array]:
-        """What this epoch adds to the surprises, and how long a step they allow."""
-        if not self.surprise_memory:
-            return surprise, jnp.ones_like(batch.progress)
-        surprise = surprise.measured(batch.cost_return, self.surprise_memory)
-        return surprise, jnp.where(recovering, 1.0, surprise.reach(barriers.slack))
+        move = self.region.maximise(learner.policy, batch, advantage, barriers, self.accept())
+        metrics = self.report(recovering, barriers) | {"spent": move.trial.spent}
+        return move.improvement(recovering, metrics)
 
     def mode(self, was: Array, batch: Batch, upper: Array) -> Array:
         """[K] recovery is entered at J + z·se ≥ b and left once J < h·b and J + z·se < b."""

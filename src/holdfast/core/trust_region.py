@@ -107,22 +107,17 @@ class TrustRegion:
         advantage: Array,
         barriers: Barriers | None = None,
         accept: Accept | None = None,
-        reach: Array | float = 1.0,
     ) -> Move:
-        """One step from `old` that raises E[ratio · advantage] and stays inside the region.
-
-        `reach` makes the region smaller: the step is at most so long in units of the full one.
-        """
-        radius = reach * reach * self.radius
+        """One step from `old` that raises E[ratio · advantage] and stays inside the region."""
         local = linearise(old, batch, self.kl_average)
         gradient = self.gradient(local, advantage)
         direction, curvature = self.direction(local, gradient, barriers)
         quadratic = direction @ curvature(direction)
         power = batch.weight @ (advantage * advantage)  # so that its unit does not matter
-        step = jnp.sqrt(2 * radius / (quadratic + 1e-8 * power)) * direction
+        step = jnp.sqrt(2 * self.radius / (quadratic + 1e-8 * power)) * direction
         norm = jnp.linalg.norm(gradient)
         quadratic = quadratic / jnp.where(power > 0, power, 1.0)
-        inside: Accept = lambda t: (t.gain >= 0) & (t.divergence <= radius)
+        inside: Accept = lambda t: (t.gain >= 0) & (t.divergence <= self.radius)
         return self.along(local, step, quadratic, norm, advantage, barriers, accept or inside)
 
     def programme(self, old: Policy, batch: Batch) -> Programme:
