@@ -206,6 +206,33 @@ def test_modes_by_hand():
     assert bool(algorithm.mode(was, careful, jnp.array([26.0]))[0])
 
 
+def stepped(algorithm, pi, progress, limit):
+    """The exact update at a point of a run, as (policy, metrics)."""
+    batch = exact_batch(toy(), pi)
+    batch = replace(batch, progress=jnp.asarray(progress), cost_limit=jnp.asarray([limit]))
+    found = algorithm.improve(learner_of(tabular_policy(pi), algorithm), batch, jax.random.key(0))
+    return probabilities(found.policy, 2), found.metrics
+
+
+def test_a_run_lands_below_its_limit(float64):
+    """Last twentieth: repaired down to h·b, then left as it is. Before that nothing changes."""
+    pi = two_action_policy(0.3, 0.1)
+    cost = float(evaluate(toy(), pi).cost_return[0])
+    ours, plain = CTRPO(region=EXACT), CTRPO(region=EXACT, landing=0.0)
+    gains = lambda new: float(evaluate(toy(), new).reward_return - evaluate(toy(), pi).reward_return)
+    saves = lambda new: cost - float(evaluate(toy(), new).cost_return[0])
+    for limit in (2 * cost, 1.1 * cost):  # below h·b, and between h·b and b
+        for algorithm, progress in ((ours, 0.94), (plain, 0.98)):
+            new, told = stepped(algorithm, pi, progress, limit)
+            assert gains(new) > 0 and not told["recovering"]
+        np.testing.assert_array_equal(new, stepped(ours, pi, 0.94, limit)[0])
+    kept, told = stepped(ours, pi, 0.95, 2 * cost)
+    np.testing.assert_array_equal(kept, probabilities(tabular_policy(pi), 2))
+    assert not told["recovering"]
+    repaired, told = stepped(ours, pi, 0.95, 1.1 * cost)
+    assert saves(repaired) > 0 and told["recovering"]
+
+
 def test_corrected_divergences_are_both_of_old_from_new(float64):
     """D10, D17: Σ d_k KL(π_k ‖ π) + β D_φ(y_k ‖ y) of the linearised y, at a step of some size."""
     algorithm = make_run("c-trpo", "corrected").algorithm

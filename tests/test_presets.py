@@ -32,6 +32,7 @@ C_TRPO = {
     "algorithm.start_recovering": (True, False, False),  # D15
     "algorithm.barrier": ("entropy", "reversed-entropy", "log"),  # D17
     "algorithm.margin_confidence": (0.0, 0.0, 1.0),  # ours
+    "algorithm.landing": (0.0, 0.0, 0.05),  # ours
     "algorithm.critic.critic_first": (False, False, True),  # ours
 }
 """By hand, not from the register: D5 is not for C-TRPO, D12 is one number for centred advantages,

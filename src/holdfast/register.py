@@ -105,6 +105,7 @@ that mean off."""
 OURS: dict[type, Mapping[str, object]] = {
     CTRPO: {
         "algorithm.margin_confidence": 0.0,
+        "algorithm.landing": 0.0,
         "algorithm.critic.critic_first": False,
     },
 }

@@ -8,7 +8,8 @@ Where J_i ≥ b_i no safe region exists: constraint i recovers, that is its A_i 
 region of the others, until J_i < h b_i. With several constraints in recovery A_i / b_i is weighted
 by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
 
-J_i is the estimate plus a margin of z standard errors.
+J_i is the estimate plus a margin of z standard errors. A run lands: in its last updates the policy
+changes only to bring costs below h b_i, so that what it ends with is below its limits.
 """
 
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ class CTRPO:
     """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
     start_recovering: bool = False
     """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
+    landing: float = 0.05
+    """Last share of a run that only repairs, down to h·limit, to end there; 0 (published) is off."""
     line_search: bool = True
     """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
     region: TrustRegion = TrustRegion()
@@ -78,6 +81,9 @@ class CTRPO:
                 f"spent_confidence={self.spent_confidence} must not be negative; 0 is off."
             )
 
+        if not 0 <= self.landing < 1:
+            raise ValueError(f"landing={self.landing} must lie in [0, 1); 0 switches it off.")
+
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)
         check_interior(terms)
@@ -94,11 +100,13 @@ class CTRPO:
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         upper = batch.cost_return + self.margin_confidence * batch.cost_error
-        recovering = self.mode(learner.extra, batch, upper)
+        lands = batch.progress >= 1 - self.landing
+        recovering = self.mode(learner.extra | lands, batch, upper)
         share = recovery_weights(
             recovering, upper - self.hysteresis * batch.cost_limit, batch.cost_limit
         )
-        advantage = jnp.where(recovering.any(), -batch.adv_c @ share, batch.adv_r)
+        advantage = jnp.where(lands, 0.0, batch.adv_r)
+        advantage = jnp.where(recovering.any(), -batch.adv_c @ share, advantage)
         barriers = Barriers(
             kind=self.barrier,
             slack=batch.cost_limit - upper,
