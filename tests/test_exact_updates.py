@@ -219,7 +219,9 @@ def test_a_run_lands_below_its_limit(float64):
     pi = two_action_policy(0.3, 0.1)
     cost = float(evaluate(toy(), pi).cost_return[0])
     ours, plain = CTRPO(region=EXACT), CTRPO(region=EXACT, landing=0.0)
-    gains = lambda new: float(evaluate(toy(), new).reward_return - evaluate(toy(), pi).reward_return)
+    gains = lambda new: float(
+        evaluate(toy(), new).reward_return - evaluate(toy(), pi).reward_return
+    )
     saves = lambda new: cost - float(evaluate(toy(), new).cost_return[0])
     for limit in (2 * cost, 1.1 * cost):  # below h·b, and between h·b and b
         for algorithm, progress in ((ours, 0.94), (plain, 0.98)):

@@ -54,10 +54,10 @@ def test_a_lost_node_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     # The head only keeps the books: each cell is on a node that can be lost.
     cluster = Cluster(initialize_head=True, head_node_args=here | {"num_cpus": 0})
     try:
-        nodes = [cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1") for _ in range(2)]
         out = tmp_path / "ray"
         local = {"_node_ip_address": "127.0.0.1", "log_to_driver": False}
-        ray.init(address=cluster.address, **local)
+        ray.init(address=cluster.address, **local)  # while there is only the head to talk to
+        nodes = [cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1") for _ in range(2)]
         lost = threading.Event()
 
         def lose_a_node() -> None:

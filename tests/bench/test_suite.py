@@ -99,7 +99,7 @@ def test_files_and_names(tmp_path: Path):
         ("noise", 20),
         ("quick", 12),
         ("ours", 8 * 5),
-        ("holding", 5 * 3 * 3),
+        ("holding", 6 * 3 * 3),
         ("reproduction", (3 + 3) * 8 + 8 * 3),
     ],
 )

@@ -55,7 +55,7 @@ class CTRPO:
     start_recovering: bool = False
     """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
     landing: float = 0.05
-    """Last share of a run that only repairs, down to h·limit, to end there; 0 (published) is off."""
+    """Last share of a run, which only repairs, down to h·limit; 0 (published) is off."""
     line_search: bool = True
     """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
     region: TrustRegion = TrustRegion()
