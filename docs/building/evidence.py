@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves and tables of the runs that results/ keeps, drawn anew at every build."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from building.reference import table as markdown
+
+WORDS = {"reward": "return", "cost": "cost of an episode", "regret": "cost regret"}
+THEMES: dict[str, dict[str, Any]] = {
+    "light": {},
+    "dark": {
+        **{k: "#d6d6d6" for k in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")},
+        **{"axes.titlecolor": "#d6d6d6", "axes.edgecolor": "#8a8a8a", "grid.color": "#3a3c40"},
+    },
+}
+VARIANTS = {"c-trpo": ("c-trpo-no-hysteresis", "c-trpo-noise"), "cpo": ("cpo-hysteresis",)}
+"""Page → names that have no page of their own."""
+SHOWN = "SafetyHalfCheetahVelocity-v1"
+"""The task on the start page."""
+
+
+def suites(results: Path) -> dict[str, Any]:
+    """Folder of results/ → its runs."""
+    from holdfast.runs.find import load
+
+    folders = sorted(path for path in results.iterdir() if path.is_dir())
+    return {folder.name: load([folder])[0] for folder in folders}
+
+
+def draw(results: Path, target: Path) -> list[Path]:
+    """The curves of each algorithm in each folder of results/, and those of the start page."""
+    from holdfast.algorithms import ALGORITHMS
+
+    files: list[Path] = []
+    target.mkdir(parents=True, exist_ok=True)
+    for suite, runs in suites(results).items():
+        for name in ALGORITHMS:
+            own = [run for run in runs if run.algorithm in (name, *VARIANTS.get(name, ()))]
+            if own and not any(name in names for names in VARIANTS.values()):
+                files += figures(own, target, f"{name}_{suite}")
+        if suite == "ours":
+            files += figures([run for run in runs if run.task == SHOWN], target, "start")
+    for old in set(target.iterdir()) - set(files):
+        old.unlink()
+    return files
+
+
+def figures(runs: Sequence[Any], target: Path, stem: str) -> list[Path]:
+    """One file for each metric and theme: a row for each task, the seeds' IQM and range."""
+    from holdfast.report.curves import CURVES, curves
+    from holdfast.report.figures import COLOURS, STYLE
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    drawn, files = curves(runs), []
+    labels = sorted({label for label, _ in drawn})
+    tasks = sorted({task for _, task in drawn})
+    limit = {run.task: list(run.limits.values()) for run in runs}
+    for theme, colours in THEMES.items():
+        for metric in CURVES if tasks else ():
+            with rc_context(STYLE | colours):
+                figure = Figure(figsize=(3.1, 0.5 + 1.6 * len(tasks)), layout="constrained")
+                axes = figure.subplots(len(tasks), 1, squeeze=False)[:, 0]
+                for task, axis in zip(tasks, axes, strict=True):
+                    for label, colour in zip(labels, COLOURS, strict=False):
+                        if (label, task) in drawn:
+                            curve = drawn[label, task][metric]
+                            steps = curve.steps / 1e6
+                            axis.plot(steps, curve.value, color=colour, lw=1.3, label=label)
+                            axis.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2)
+                    for bound in limit[task] if metric == "cost" else ():
+                        axis.axhline(bound, color="#e0561f", ls="--", lw=1.2)
+                    if metric != "reward":
+                        axis.set_ylim(bottom=0)
+                    axis.set_title(f"{plain(task)}: {WORDS[metric]}", fontsize=9)
+                if len(labels) > 1:
+                    axes[0].legend(fontsize=7)
+                axes[-1].set_xlabel("million environment steps")
+                files.append(target / f"{stem}_{metric}_{theme}.svg")
+                figure.savefig(files[-1], transparent=True, metadata={"Date": None})
+    return files
+
+
+def plain(task: str) -> str:
+    return task.removeprefix("Safety").rpartition("-")[0]
+
+
+def shown(stem: str, folder: Path, where: str, words: str) -> str:
+    """Markdown for the three figures of a stem, where they were drawn."""
+    from holdfast.report.curves import CURVES
+
+    if not (folder / f"{stem}_cost_light.svg").exists():
+        return ""
+    images = [
+        f"![{words}: {WORDS[metric]}]({where}/{stem}_{metric}_{theme}.svg){{.only-{theme}}}"
+        for metric in CURVES
+        for theme in THEMES
+    ]
+    return "\n\n" + "\n".join(['<div class="curves">\n', *images, "\n</div>"]) + "\n"
+
+
+def curves(algorithm: str, folder: Path) -> str:
+    """The section of an algorithm's page that shows the runs of it which results/ keeps."""
+    parts: list[str] = []
+    for file in sorted(folder.glob(f"{algorithm}_*_cost_light.svg")):
+        suite = file.name.removeprefix(f"{algorithm}_").removesuffix("_cost_light.svg")
+        stem = f"{algorithm}_{suite}"
+        images = shown(stem, folder, "../generated/curves", f"{algorithm}, results/{suite}")
+        parts.append(f"The runs in `results/{suite}`{ABOUT}{images}")
+    if not parts:
+        parts = ["No run of it is kept in `results/`; `holdfast bench paper --only "
+                 f"{algorithm}/` makes its cells of the paper's comparison."]
+    return "\n\n## Curves\n\n" + "\n\n".join(parts)
+
+
+ABOUT = (
+    ": the interquartile mean over the seeds, the range from the lowest to the highest seed, "
+    "and the limit (dashed)."
+)
+
+
+def table(folder: Path) -> str:
+    """What the default does: a row for each task that the folder has finished runs of."""
+    from holdfast.report.summary import summarise
+    from holdfast.runs.find import load
+
+    runs, skipped = load([folder])
+    summary = summarise(runs, skipped, resamples=2_000)
+    rows: list[list[str]] = []
+    for (label, task), estimates in sorted(summary.estimates.items(), key=lambda item: item[0][1]):
+        seeds = sum(run.done and (run.label, run.task) == (label, task) for run in runs)
+        values = [estimates[metric] for metric in ("reward", "cost", "regret")]
+        spelt = [f"{e.value:.4g} ({e.low:.4g} .. {e.high:.4g})" for e in values]
+        steps = f"{summary.horizon[task] / 1e6:g}"
+        rows.append([plain(task), label, str(seeds), steps, *spelt])
+    head = ("task", "algorithm", "seeds", "million steps", "return", "cost", "regret")
+    return markdown(head, rows) + "\n"

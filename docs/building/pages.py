@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links: files of the repository that are pages of the site too, or that it does not have."""
+
+import os.path
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = {
+    "benchmarks/README.md": "speed",
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "SECURITY.md": "security",
+}
+"""File beside docs/ → its page in docs/generated/."""
+LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def relinked(text: str, page: str, new: str = "") -> str:
+    """Links of a page at `page` of the repository, for a site where that page is at `new`."""
+
+    def link(found: re.Match[str]) -> str:
+        words, target, anchor = found[1], found[2], found[3] or ""
+        there = os.path.normpath(os.path.join(os.path.dirname(page), target))
+        if there in OUTSIDE:
+            there = f"docs/generated/{OUTSIDE[there]}.md"
+        if not there.startswith("docs/"):
+            return words  # a file of the repository, not of the site
+        return f"[{words}]({os.path.relpath(there, os.path.dirname(new or page))}{anchor})"
+
+    return LINK.sub(link, text)
+
+
+def moved(source: str, new: str) -> str:
+    """A file of the repository as the page `new`."""
+    return relinked((ROOT / source).read_text(), source, new)

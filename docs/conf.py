@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation site: `make docs` builds it with Sphinx, strictly, for use without a network.
+
+Pages are plain Markdown that also reads well in a repository browser. What follows from code or
+results is written at build time by `building`; nothing of it is kept in the repository.
+"""
+
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+import building  # noqa: E402
+
+project, author = "Holdfast", "The Holdfast developers"
+html_title = "Holdfast"
+extensions = ["myst_nb"]
+root_doc = "index"
+exclude_patterns = ["examples", "_templates", "generated/ours.md", "generated/start.md"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["html_image", "attrs_inline", "attrs_block"]
+myst_heading_anchors = 4
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["holdfast.css"]
+html_extra_path = ["generated/extra"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+pygments_style, pygments_dark_style = "friendly", "github-dark"
+
+
+def adapt(app, name, source):
+    source[0] = building.adapted(name, source[0])
+
+
+def setup(app):
+    building.write()
+    app.connect("source-read", adapt)
+    return {"parallel_read_safe": True}
