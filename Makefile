@@ -7,7 +7,7 @@ PIP := .venv/bin/python -m pip --disable-pip-version-check install --quiet --con
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup demo test check unit test-learning test-extras test-floors wheel bench-speed clean
+.PHONY: help setup demo test check unit test-learning test-extras test-floors docs wheel bench-speed clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -62,6 +62,12 @@ test-extras: .venv/.dev    ## the tests of Ray and W&B, which are installed for 
 test-floors: .venv-floors/.ready  ## all tests with the lowest versions that pyproject.toml allows
 	OMP_NUM_THREADS=1 .venv-floors/bin/python -m pytest -n 2 --dist loadgroup -m 'not learning' \
 	  -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+
+# Warnings are errors: a link or anchor that leads nowhere, a page that no menu names. The notebooks are executed.
+docs: .venv/.dev           ## build the documentation site, build/site/index.html
+	rm -rf build/site
+	.venv/bin/python -m sphinx --fail-on-warning --keep-going --quiet --fresh-env -b html docs build/site
+	.venv/bin/python .ci/site.py build/site
 
 wheel:                     ## build wheel and sdist, install and use each in an empty environment
 	PYTHON=$(PYTHON) .ci/wheel.sh

@@ -14,6 +14,7 @@ sys.path.insert(0, str(DOCS))
 import building  # noqa: E402
 
 project, author = "Holdfast", "The Holdfast developers"
+copyright = author
 html_title = "Holdfast"
 extensions = ["myst_nb"]
 root_doc = "index"

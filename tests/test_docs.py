@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md")
+    for page in ROOT.glob(pattern)
+    if "generated" not in page.parts
+)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]

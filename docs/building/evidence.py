@@ -73,7 +73,7 @@ def figures(runs: Sequence[Any], target: Path, stem: str) -> list[Path]:
                     for bound in limit[task] if metric == "cost" else ():
                         axis.axhline(bound, color="#e0561f", ls="--", lw=1.2)
                     if metric != "reward":
-                        axis.set_ylim(bottom=0)
+                        axis.set_ylim(0, max(1.0, axis.get_ylim()[1]))
                     axis.set_title(f"{plain(task)}: {WORDS[metric]}", fontsize=9)
                 if len(labels) > 1:
                     axes[0].legend(fontsize=7)
@@ -132,8 +132,9 @@ def table(folder: Path) -> str:
     for (label, task), estimates in sorted(summary.estimates.items(), key=lambda item: item[0][1]):
         seeds = sum(run.done and (run.label, run.task) == (label, task) for run in runs)
         values = [estimates[metric] for metric in ("reward", "cost", "regret")]
-        spelt = [f"{e.value:.4g} ({e.low:.4g} .. {e.high:.4g})" for e in values]
+        spelt = [f"{e.value:.4g} <small>({e.low:.4g} .. {e.high:.4g})</small>" for e in values]
         steps = f"{summary.horizon[task] / 1e6:g}"
-        rows.append([plain(task), label, str(seeds), steps, *spelt])
-    head = ("task", "algorithm", "seeds", "million steps", "return", "cost", "regret")
+        name = plain(task) if len(summary.labels) == 1 else f"{plain(task)}, {label}"
+        rows.append([name, str(seeds), steps, *spelt])
+    head = ("task", "seeds", "million steps", "return", "cost", "regret")
     return markdown(head, rows) + "\n"

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation site is made of: the reference, curves of kept runs, links, navigation."""
+
+import importlib.util
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.algorithms import ALGORITHMS
+from holdfast.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "generated" not in page.parts]
+sys.path.insert(0, str(DOCS))
+
+import building  # noqa: E402
+from building import evidence, pages, reference  # noqa: E402
+
+
+def module(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem + "_check", path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def helps():
+    """Command → what its --help says."""
+    found = {}
+    for name, command in COMMANDS.items():
+        found[name] = reference.help_of(command.call, [*extra(name, "c-trpo"), "--help"])
+    return found
+
+
+def extra(command, algorithm):
+    return [algorithm, "ENV"] if command == "train" else []
+
+
+def test_the_reference_names_every_command_and_every_public_name(helps):
+    text = reference.commands()
+    for name in COMMANDS:
+        assert f"\n## {name}\n" in text and helps[name] in text
+        assert "usage" in helps[name].lower() and "--help" in helps[name], name
+    text = reference.python()
+    for name in holdfast.__all__:
+        assert f"\n### {name}\n" in text, name
+    assert "#### Agent.learn" in text and 'algorithm: str | Algorithm = "c-trpo"' not in text
+    assert "algorithm: str | Algorithm = 'c-trpo'" in text
+    assert "None of" not in text and "<factory>" not in text
+
+
+@pytest.mark.parametrize("name", ["c-trpo", "cpo", "p3o"])
+def test_settings_of_a_page_are_those_of_the_code(name):
+    from holdfast.run import make_run, preset_changes
+    from holdfast.settings import leaves
+
+    text = reference.settings_of(name)
+    run = make_run(name)
+    own = [leaf for leaf in leaves(run) if leaf.path.startswith("algorithm.")]
+    assert own
+    for leaf in own:
+        assert f"| `--{leaf.name.replace('_', '-')}` | `{leaf.value}` |" in text, leaf
+    changed = {k: v for k, v in preset_changes(run, "published").items()}
+    known = {leaf.path: leaf.value for leaf in leaves(run)}
+    for path, value in changed.items():
+        if value != known[path]:
+            flag = path.rpartition(".")[2].replace("_", "-")
+            assert re.search(rf"\| `--{flag}` \| `[^|]*` \| `{re.escape(str(value))}` \|", text)
+
+
+def test_every_algorithm_has_a_page_or_is_a_variant_of_one():
+    variants = {name for names in evidence.VARIANTS.values() for name in names}
+    for name in ALGORITHMS:
+        assert (DOCS / "algorithms" / f"{name}.md").exists() != (name in variants), name
+
+
+def copy_of_runs(target):
+    """Two kept runs of results/, one of them under another algorithm's name."""
+    import shutil
+
+    first = sorted((ROOT / "results" / "ours").glob("*/run.json"))[0].parent
+    shutil.copytree(first, target / "ours" / "one")
+    shutil.copytree(first, target / "other" / "two")
+    config = target / "other" / "two" / "run.json"
+    config.write_text(config.read_text().replace('"name": "c-trpo"', '"name": "c-npg"'))
+    return target
+
+
+def test_curves_follow_from_results(tmp_path):
+    files = evidence.draw(copy_of_runs(tmp_path / "results"), tmp_path / "curves")
+    names = {file.name for file in files}
+    assert {"c-trpo_ours_cost_dark.svg", "c-npg_other_reward_light.svg"} <= names
+    page = evidence.curves("c-trpo", tmp_path / "curves")
+    assert "results/ours" in page and page.count(".svg") == 6 and "results/other" not in page
+    none = evidence.curves("cpo", tmp_path / "curves")  # of which there are no runs
+    assert "No run" in none and ".svg" not in none
+    table = evidence.table(tmp_path / "results" / "ours")
+    assert len(table.splitlines()) == 3 and "<small>" in table
+    old = tmp_path / "curves" / "p3o_gone_cost_light.svg"
+    old.write_text("of runs that were taken away")
+    evidence.draw(tmp_path / "results", tmp_path / "curves")
+    assert not old.exists()
+
+
+def test_an_algorithm_page_gets_its_curve_and_its_settings(tmp_path, monkeypatch):
+    evidence.draw(copy_of_runs(tmp_path / "results"), tmp_path / "curves")
+    monkeypatch.setattr(building, "GENERATED", tmp_path)
+    text = (DOCS / "algorithms" / "c-trpo.md").read_text()
+    shown = building.adapted("algorithms/c-trpo", text)
+    assert shown.index("## Curves") < shown.index("## What") < shown.index("## Settings")
+    assert building.adapted("verdict", "no change") == "no change"
+
+
+def test_links_out_of_docs_lead_inside_the_site():
+    text = "[speed](../benchmarks/README.md), [a](b.md#c), [results](../results/ours), [w](https://w)"
+    assert pages.relinked(text, "docs/page.md") == (
+        "[speed](generated/speed.md), [a](b.md#c), results, [w](https://w)"
+    )
+    moved = pages.relinked("[v](docs/verdict.md#b)", "README.md", "docs/generated/readme.md")
+    assert moved == "[v](../verdict.md#b)"
+    for source, name in pages.OUTSIDE.items():
+        assert (ROOT / source).exists() and f"generated/{name}\n" in (DOCS / "index.md").read_text()
+
+
+def test_every_page_is_in_the_navigation():
+    listed = (DOCS / "index.md").read_text()
+    files = [*PAGES, *DOCS.glob("notebooks/*.ipynb")]
+    for page in files:
+        name = page.relative_to(DOCS).with_suffix("").as_posix()
+        if name != "index" and (page.parent.name != "algorithms" or page.stem == "README"):
+            assert f"\n{name}\n" in listed, f"name '{name}' in a toctree of docs/index.md"
+
+
+def slugs(text):
+    """Anchors of the headings, as repository browsers and the site make them."""
+    plain = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    words = [re.sub(r"[`*]|\]\([^)]*\)|\[", "", w) for w in re.findall(r"^#+ (.*)", plain, re.M)]
+    return {re.sub(r"[^\w\- ]", "", word.lower()).replace(" ", "-") for word in words}
+
+
+def broken_anchors(page, text):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", text):
+        file = page.parent / target if target else page
+        if file.suffix == ".md" and anchor not in slugs(file.read_text()):
+            yield f"{page.name}: {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.stem)
+def test_anchors_lead_somewhere(page):
+    assert not list(broken_anchors(page, page.read_text()))
+    assert list(broken_anchors(page, "[no](#no-such-heading)")) == [f"{page.name}: #no-such-heading"]
+
+
+def unknown_flags(line, helps):
+    """What a command line of the docs says that the command does not know."""
+    words = shlex.split(line.partition("#")[0])
+    words = words[: next((i for i, w in enumerate(words) if w in ("||", "&&", "|", "\\")), None)]
+    if len(words) < 2 or not words[1].islower():
+        return
+    if words[1] not in helps:
+        yield words[1]
+        return
+    known = helps[words[1]]
+    if words[1] == "train" and words[2] in ALGORITHMS:
+        known = reference.help_of(COMMANDS["train"].call, [words[2], "ENV", "--help"])
+    for word in words[2:]:
+        flag = word.partition("=")[0]
+        if re.match(r"--?[a-z]", flag) and not re.search(rf"(?<![\w-]){flag}(?![\w-])", known):
+            yield flag
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.stem)
+def test_commands_in_the_pages_exist(page, helps):
+    blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.S | re.M)
+    lines = [line for block in blocks for line in block.splitlines()]
+    inline = re.findall(r"`(holdfast [a-z][^`]*)`", page.read_text())
+    for line in [*(ln for ln in lines if ln.startswith("holdfast ")), *inline]:
+        assert not list(unknown_flags(line, helps)), line
+
+
+def test_a_wrong_command_would_be_found(helps):
+    assert list(unknown_flags("holdfast evaluate RUN --until-bored", helps)) == ["--until-bored"]
+    assert list(unknown_flags("holdfast judge RUN", helps)) == ["judge"]
+    assert not list(unknown_flags("holdfast evaluate RUN --until-decided  # --not-this", helps))
+
+
+def test_the_glossary_names_what_is_there():
+    code = "\n".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    first = (DOCS / "glossary.md").read_text().partition("| word |")[0]
+    rows = [row.split("|")[2] for row in first.splitlines() if row.startswith("|")][2:]
+    names = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert len(names) > 30
+    for name in names:
+        assert re.search(rf"\b{name.rpartition('.')[2]}\b", code), name
+
+
+PAGE = '<html><head><link href="a.css"></head><body id="top">{}</body></html>'
+
+
+def test_the_site_check_finds_what_is_wrong(tmp_path):
+    check = module(ROOT / ".ci" / "site.py")
+    (tmp_path / "a.css").write_text("body { color: red }")
+    page = tmp_path / "index.html"
+    page.write_text(PAGE.format('<a href="#top">up</a> <a href="https://w">out</a>'))
+    assert check.faults(tmp_path) == []
+    for text, words in {
+        '<script src="https://cdn/x.js"></script>': "from a network",
+        '<img src="//cdn/x.png">': "from a network",
+        '<a href="gone.html">x</a>': "is not there",
+        '<iframe src="gone.html"></iframe>': "is not there",
+        '<a href="index.html#gone">x</a>': "no such place",
+    }.items():
+        page.write_text(PAGE.format(text))
+        (fault,) = check.faults(tmp_path)
+        assert words in fault
+    page.write_text(PAGE.format(""))
+    (tmp_path / "a.css").write_text("@import 'https://fonts/x.css'; b { background: url(//c/d) }")
+    assert len(check.faults(tmp_path)) == 2
