@@ -118,7 +118,9 @@ def test_an_algorithm_page_gets_its_curve_and_its_settings(tmp_path, monkeypatch
 
 
 def test_links_out_of_docs_lead_inside_the_site():
-    text = "[speed](../benchmarks/README.md), [a](b.md#c), [results](../results/ours), [w](https://w)"
+    text = (
+        "[speed](../benchmarks/README.md), [a](b.md#c), [results](../results/ours), [w](https://w)"
+    )
     assert pages.relinked(text, "docs/page.md") == (
         "[speed](generated/speed.md), [a](b.md#c), results, [w](https://w)"
     )
@@ -154,7 +156,9 @@ def broken_anchors(page, text):
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.stem)
 def test_anchors_lead_somewhere(page):
     assert not list(broken_anchors(page, page.read_text()))
-    assert list(broken_anchors(page, "[no](#no-such-heading)")) == [f"{page.name}: #no-such-heading"]
+    assert list(broken_anchors(page, "[no](#no-such-heading)")) == [
+        f"{page.name}: #no-such-heading"
+    ]
 
 
 def unknown_flags(line, helps):

@@ -39,7 +39,7 @@ def write(target: Path = GENERATED, results: Path = ROOT / "results") -> None:
 
 
 def adapted(name: str, text: str) -> str:
-    """A page as the site shows it: links that lead inside it, curves and settings at their place."""
+    """A page as the site shows it: links lead inside it, curves and settings are there."""
     text = pages.relinked(text, f"docs/{name}.md")
     folder, _, algorithm = name.rpartition("/")
     if folder == "algorithms" and algorithm != "README":

@@ -49,10 +49,11 @@ def draw(results: Path, target: Path) -> list[Path]:
 
 def figures(runs: Sequence[Any], target: Path, stem: str) -> list[Path]:
     """One file for each metric and theme: a row for each task, the seeds' IQM and range."""
-    from holdfast.report.curves import CURVES, curves
-    from holdfast.report.figures import COLOURS, STYLE
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+
+    from holdfast.report.curves import CURVES, curves
+    from holdfast.report.figures import COLOURS, STYLE
 
     drawn, files = curves(runs), []
     labels = sorted({label for label, _ in drawn})
@@ -110,8 +111,10 @@ def curves(algorithm: str, folder: Path) -> str:
         images = shown(stem, folder, "../generated/curves", f"{algorithm}, results/{suite}")
         parts.append(f"The runs in `results/{suite}`{ABOUT}{images}")
     if not parts:
-        parts = ["No run of it is kept in `results/`; `holdfast bench paper --only "
-                 f"{algorithm}/` makes its cells of the paper's comparison."]
+        parts = [
+            "No run of it is kept in `results/`; `holdfast bench paper --only "
+            f"{algorithm}/` makes its cells of the paper's comparison."
+        ]
     return "\n\n## Curves\n\n" + "\n\n".join(parts)
 
 

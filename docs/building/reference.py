@@ -33,9 +33,9 @@ def commands() -> str:
 
     parts = [
         "# Command line",
-        "Each command as `holdfast COMMAND --help` shows it. For scripts: exit codes are 0, 2 where "
-        "the command was wrong, 130 and 143 where it was stopped; those of `evaluate` are on the "
-        "page about [verdicts](../verdict.md#other-conditions).",
+        "Each command as `holdfast COMMAND --help` shows it. For scripts: exit codes are 0, 2 "
+        "where the command was wrong, 130 and 143 where it was stopped; those of `evaluate` are on "
+        "the page about [verdicts](../verdict.md#other-conditions).",
     ]
     for name, command in COMMANDS.items():
         arguments = ["c-trpo", "ENV"] if name == "train" else []
@@ -165,9 +165,9 @@ def settings() -> str:
 
     groups = grouped(make_run("c-trpo"))
     return (
-        "# Settings of a run\n\nOf every algorithm; flags of `holdfast train`, keywords of `Agent`, "
-        "`learn` and `make_run`, keys of suites. The algorithms' own are on their pages.\n\n"
-        + _settings([*groups[""], *groups["training"]], {})
+        "# Settings of a run\n\nOf every algorithm; flags of `holdfast train`, keywords of "
+        "`Agent`, `learn` and `make_run`, keys of suites. The algorithms' own are on their "
+        "pages.\n\n" + _settings([*groups[""], *groups["training"]], {})
     )
 
 
