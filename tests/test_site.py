@@ -164,7 +164,7 @@ def test_anchors_lead_somewhere(page):
 def unknown_flags(line, helps):
     """What a command line of the docs says that the command does not know."""
     words = shlex.split(line.partition("#")[0])
-    words = words[: next((i for i, w in enumerate(words) if w in ("||", "&&", "|", "\\")), None)]
+    words = words[: next((i for i, w in enumerate(words) if w in ("||", "&&", "|")), None)]
     if len(words) < 2 or not words[1].islower():
         return
     if words[1] not in helps:
@@ -182,7 +182,7 @@ def unknown_flags(line, helps):
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.stem)
 def test_commands_in_the_pages_exist(page, helps):
     blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.S | re.M)
-    lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     inline = re.findall(r"`(holdfast [a-z][^`]*)`", page.read_text())
     for line in [*(ln for ln in lines if ln.startswith("holdfast ")), *inline]:
         assert not list(unknown_flags(line, helps)), line
