@@ -33,7 +33,7 @@ from holdfast.runs.folder import (
     open_folder,
     versions,
 )
-from holdfast.runs.progress import read_rows
+from holdfast.runs.progress import rows_until
 from holdfast.runs.sinks import Sink, TensorBoard
 from holdfast.runs.spaces import describe_space
 from holdfast.runs.training import train_in_folder, write_run
@@ -351,8 +351,7 @@ class Agent:
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
         agent._trusted = trust_env
-        rows = read_rows(folder.path / "progress.csv")
-        agent.metrics = [row for row in rows if row["epoch"] <= state.epoch]
+        agent.metrics = rows_until(folder.path / "progress.csv", state.epoch)
         return agent
 
     def _trained(self) -> tuple[State, Spaces]:

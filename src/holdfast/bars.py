@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -25,7 +26,8 @@ def training_bar(run: Run, env: VecEnv, limits: Mapping[str, float], done: int =
     """The bar of a run that has made `done` steps already; first a line on how it runs."""
     title = f"{run.name} on {run.env or 'your environment'}"
     console = Console(file=sys.stderr)
-    console.print(f"{title}: {describe_acting(run, env)}", highlight=False, soft_wrap=True)
+    said = f"{title}: {describe_acting(run, env)}"
+    console.print(said, highlight=False, markup=False, soft_wrap=True)
     return Bar(run.epochs * run.epoch_steps, limits, title, done, console=console)
 
 
@@ -60,13 +62,13 @@ class Bar:
                 console=self.console,
                 expand=True,
             )
-            self.task = self.progress.add_task(title, total=total, completed=done)
+            self.task = self.progress.add_task(escape(title), total=total, completed=done)
             self.display = Live(
                 self.table(), console=self.console, refresh_per_second=4, transient=False
             )
             self.display.start()
         else:
-            self.console.print(f"{title}: {total:,} steps", highlight=False)
+            self.console.print(f"{title}: {total:,} steps", highlight=False, markup=False)
 
     def advance(self, env_steps: int) -> None:
         """Inside an epoch: move the bar only."""

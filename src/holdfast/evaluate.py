@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from holdfast.core.holding import violations
@@ -105,7 +106,7 @@ class Evaluation:
         kind = "cost" if self.discount == 1 else f"cost, discounted by {self.discount:g}"
         for name, cost in data["cost"].items():
             table.add_row(
-                kind if name == "cost" else f"{kind}: {name}",
+                kind if name == "cost" else escape(f"{kind}: {name}"),
                 f"{cost['mean']:.2f}",
                 f"{cost['iqm']:.2f}",
                 _interval(cost["proved_low_95"], cost["proved_high_95"], cost["limit"]),

@@ -16,7 +16,10 @@ from holdfast.algorithms import ALGORITHMS, CTRPO, Algorithm, ComparesCosts, fin
 from holdfast.core.episodes import CostEstimate
 from holdfast.core.types import CostTerms
 from holdfast.register import PRESETS, PresetName, preset_values
-from holdfast.settings import Settings, built, changed, converted, leaves, nearest
+from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
+
+MOST = {"seed": 2**32 - 1, "num_envs": 10**6, "workers": 10**4, "epoch_steps": 10**10}
+"""Beyond it random keys would repeat, or no machine could hold a run."""
 
 
 @dataclass(frozen=True)
@@ -111,24 +114,29 @@ class Run:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
         if self.seed < 0 or self.workers < 0:
             raise ValueError(f"seed={self.seed} and workers={self.workers} must not be negative.")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name}={getattr(self, name)} must be at most {most}.")
         if self.epoch_steps % self.num_envs:
             fitting = self.epoch_steps // self.num_envs * self.num_envs or self.num_envs
             raise ValueError(
                 f"epoch_steps={self.epoch_steps} is not a multiple of num_envs={self.num_envs}; "
                 f"use epoch_steps={fitting} so that every environment makes equally many steps."
             )
-        if any(width < 1 for width in self.hidden):
-            raise ValueError(f"hidden={self.hidden} must hold positive widths, such as 64 64.")
+        if len(self.hidden) > 100 or any(not 0 < width <= 10**6 for width in self.hidden):
+            raise ValueError(
+                f"hidden={shown(self.hidden)} must hold positive widths, such as 64 64."
+            )
 
     def _check_args(self) -> None:
         for name, value in self.env_args.items():
             try:
                 plain = json.loads(json.dumps(value)) == value
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, RecursionError):
                 plain = False
             if not plain:
                 raise ValueError(
-                    f"env_args has {name}={value!r}, which run.json cannot keep: use numbers, "
+                    f"env_args has {name}={shown(value)}, which run.json cannot keep: use numbers, "
                     "texts, lists and dictionaries, or pass a function that makes the environment."
                 )
 
@@ -223,8 +231,11 @@ def to_json(run: Run) -> dict[str, object]:
     return asdict(run)
 
 
-def from_json(data: Mapping[str, object]) -> Run:
+def from_json(given: object) -> Run:
     """The run of a run.json, every key and type checked."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"a run is a table of settings, not {shown(given)}.")
+    data = cast(Mapping[str, object], given)
     name = find(str(data.get("name", "")))
     kind = cast(type[Settings], type(ALGORITHMS[name].make()))
     algorithm = converted(data.get("algorithm", {}), kind, "algorithm")

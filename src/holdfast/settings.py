@@ -30,6 +30,8 @@ class Settings(Protocol):
 
 
 S = TypeVar("S", bound=Settings)
+MOST = 10**18
+"""Whole numbers beyond it are no setting, and no machine counts as far."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,13 @@ def converted(value: object, kind: object, where: str) -> object:
     elif origin is dict and isinstance(value, Mapping):
         pairs = cast(Mapping[object, object], value).items()
         return {str(k): converted(v, args[1], f"{where}.{k}") for k, v in pairs}
-    raise ValueError(f"{where}={value!r} must be {spelt(kind)}.")
+    raise ValueError(f"{where}={shown(value)} must be {spelt(kind)}.")
+
+
+def shown(value: object) -> str:
+    """A value in a sentence, which is none if it is as long as a file."""
+    words = repr(value)
+    return words if len(words) <= 200 else f"{words[:200]}..."
 
 
 WORDS: dict[object, str] = {
@@ -145,7 +153,7 @@ def _plain(value: object, kind: type, where: str) -> object:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return None
         if isinstance(value, numbers.Integral):
-            return kind(value)
+            return kind(value) if abs(int(value)) < MOST else None
         number = float(value)
         return number if kind is float else int(number) if number.is_integer() else None
     return value if isinstance(value, kind) else None

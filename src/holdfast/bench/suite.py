@@ -17,13 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import cast
 
+from holdfast.reading import MB, shallow, text
 from holdfast.register import PresetName
 from holdfast.run import Run, make_run
-from holdfast.settings import built, converted, nearest
+from holdfast.settings import built, converted, nearest, shown
 
+LARGEST = MB
+"""Bytes of a suite file."""
+MOST_CELLS, MOST_LISTED, LONGEST_NAME = 100_000, 1000, 200
 FIXED = ("env", "seed", "steps", "preset", "name", "algorithm")
 """Settings of a run that a suite gives in another way."""
 
@@ -103,9 +108,9 @@ def load_suite(name: str | Path) -> Suite:
     """A suite by name, or from the path of a TOML file."""
     path = Path(name)
     if path.suffix == ".toml":
-        if not path.is_file():
+        if not path.exists():
             raise ValueError(f"there is no suite file '{path}'; check the path.")
-        text = path.read_text("utf-8")
+        words = text(path, LARGEST)
     else:
         source = files("holdfast.bench") / "suites" / f"{name}.toml"
         if not source.is_file():
@@ -115,11 +120,14 @@ def load_suite(name: str | Path) -> Suite:
                 f"unknown suite '{name}'{nearest(str(name), known)} A file of your own must end in "
                 ".toml."
             )
-        text = source.read_text("utf-8")
+        words = source.read_text("utf-8")
     try:
-        return parse_suite(path.stem, tomllib.loads(text))
+        data = shallow(tomllib.loads(words), name)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"suite '{name}' is not valid TOML ({error}); mend that line.") from None
+    except RecursionError:
+        raise ValueError(f"suite '{name}' is nested too deeply; write it flat.") from None
+    return parse_suite(path.stem, data)
 
 
 def parse_suite(name: str, data: Mapping[str, object]) -> Suite:
@@ -142,8 +150,11 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
     `only` keeps cells whose ALGORITHM/TASK contains one of the given pairs (either part may be
     empty: `c-trpo/`, `/Hopper`).
     """
-    wanted = [_pattern(text) for text in only]
+    wanted = [_pattern(words) for words in only]
     found: dict[str, Cell] = {}
+    variants = sum(prod(map(len, entry.sweep.values())) for entry in suite.algorithms)
+    if len(suite.seeds) * len(suite.tasks) * variants > MOST_CELLS:
+        raise ValueError(f"suite '{suite.name}' has more than {MOST_CELLS:,} runs; divide it.")
     for seed in suite.seeds:
         for task, entry in product(suite.tasks, suite.algorithms):
             if entry.tasks is not None and task not in entry.tasks:
@@ -161,6 +172,11 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
                     *(f"{k}={plain_word(v)}" for k, v in {**entry.settings, **swept}.items()),
                 ]
                 cell = Cell("_".join([*label, plain_word(task), f"seed{seed}"]), run)
+                if len(cell.name) > LONGEST_NAME:
+                    raise ValueError(
+                        f"suite '{suite.name}' has a run called '{cell.name[:60]}...', too long "
+                        "for a folder: give long settings under the suite."
+                    )
                 if found.setdefault(cell.name, cell) != cell:
                     raise ValueError(
                         f"suite '{suite.name}' has two different runs called '{cell.name}'; give "
@@ -198,17 +214,22 @@ def parse_seeds(value: object) -> tuple[int, ...]:
         given = converted(value, int | tuple[int, ...], "seeds")
     except ValueError:
         given = ()
-    seeds = tuple(range(given)) if isinstance(given, int) else cast(tuple[int, ...], given)
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds={value!r} must be a positive number or a list of distinct seeds.")
-    return seeds
+    count = given if isinstance(given, int) else len(cast(tuple[int, ...], given))
+    if 0 < count <= MOST_CELLS:
+        seeds = tuple(range(count)) if isinstance(given, int) else cast(tuple[int, ...], given)
+        if min(seeds) >= 0 and len(set(seeds)) == count:
+            return seeds
+    raise ValueError(
+        f"seeds={shown(value)} must be a positive number, or a list of distinct seeds, of at most "
+        f"{MOST_CELLS:,}."
+    )
 
 
 def _entry(data: object) -> Entry:
     if isinstance(data, str):
         return Entry(data)
     if not isinstance(data, dict) or "name" not in data:
-        raise ValueError(f"algorithm {data!r} must be a name or a table with a name.")
+        raise ValueError(f"algorithm {shown(data)} must be a name or a table with a name.")
     table = cast(dict[str, object], data)
     return built(Entry, table, f"algorithm '{table['name']}'")
 
@@ -217,10 +238,10 @@ def _variants(sweep: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
     return [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]
 
 
-def _pattern(text: str) -> tuple[str, str]:
-    algorithm, slash, task = text.partition("/")
+def _pattern(words: str) -> tuple[str, str]:
+    algorithm, slash, task = words.partition("/")
     if not slash:
-        raise ValueError(f"--only {text} is not ALGORITHM/TASK; write `{text}/` or `/{text}`.")
+        raise ValueError(f"--only {words} is not ALGORITHM/TASK; write `{words}/` or `/{words}`.")
     return algorithm.lower(), task.lower()
 
 
@@ -236,8 +257,10 @@ def _check_free(settings: Iterable[str], where: str) -> None:
 
 
 def _check_distinct(values: Sequence[object], where: str) -> None:
-    if not values or any(value in values[:place] for place, value in enumerate(values)):
-        raise ValueError(f"{where} must be a list of at least one, all of them distinct.")
+    if not 0 < len(values) <= MOST_LISTED or any(v in values[:i] for i, v in enumerate(values)):
+        raise ValueError(
+            f"{where} must be a list of at least one and at most {MOST_LISTED}, all distinct."
+        )
 
 
 def plain_word(value: object) -> str:

@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
         training.fail(str(error), 2)
+    except MemoryError as error:
+        training.fail(f"there is not enough memory for this ({error}).", 2)
 
 
 def print_commands() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from holdfast.bench.board import Board
@@ -102,7 +103,7 @@ def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
         if not file.exists():
             continue
         # A setting that did not exist when it was begun has its default.
-        begun, wanted = map(_settings, (from_json(read_json(file)["run"]), cell.run))
+        begun, wanted = map(_settings, (from_json(read_json(file).get("run", {})), cell.run))
         for name in sorted(begun.keys() | wanted.keys()):
             if begun.get(name) != wanted.get(name):
                 raise ValueError(
@@ -122,14 +123,16 @@ def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jo
     for cell in grid:
         label = cell.name.removesuffix(f"_{plain_word(cell.run.env)}_seed{cell.run.seed}")
         rows.setdefault(label, []).append(cell)
-    console.print(f"[bold]{suite.name}[/] {suite.description}", highlight=False)
+    console.print(f"[bold]{escape(suite.name)}[/] {escape(suite.description)}", highlight=False)
     table = Table("algorithm", "tasks", "seeds", "done", box=None)
     for label, members in rows.items():
         tasks, seeds = {c.run.env for c in members}, {c.run.seed for c in members}
         finished = sum(c in done for c in members)
         table.add_row(label, str(len(tasks)), str(len(seeds)), f"{finished} of {len(members)}")
     console.print(table)
-    console.print(f"on {', '.join(sorted({c.run.env for c in grid}))}", highlight=False)
+    console.print(
+        f"on {', '.join(sorted({c.run.env for c in grid}))}", highlight=False, markup=False
+    )
     steps = grid[0].run.epochs * grid[0].run.epoch_steps
     console.print(
         f"{len(grid)} runs of {steps:,} steps, {len(done)} done, {jobs} at a time, in {out}",

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    told = f"[bold red]holdfast:[/] {escape(message)}"  # 'holdfast[wandb]' is no markup
+    """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
+    plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
+    told = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast[wandb]' is no markup
     Console(stderr=True).print(told, highlight=False, soft_wrap=True)
     raise SystemExit(code)
 
@@ -203,7 +205,7 @@ def resume_command(
     state, complaints = load_state(folder)
     folder = extended(folder, state, None if steps is None else int(steps))
     for complaint in complaints:
-        Console(stderr=True).print(f"[yellow]skipped:[/] {complaint}", highlight=False)
+        Console(stderr=True).print(f"[yellow]skipped:[/] {escape(complaint)}", highlight=False)
     folder = replace(folder, run=renamed(folder.run, env, env_arg, cost))
     batch = open_env(folder.run, env, cost, trusted=trust_env)
     done = state.epoch * folder.run.epoch_steps if state else 0

@@ -9,19 +9,33 @@ This file stands by itself, next to the arrays that `holdfast export` wrote; cop
 
 import json
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
+
+LARGEST = 1 << 31
 
 
 class Policy:
     """Most likely actions; with `rng` (a `numpy.random.Generator`) sampled ones."""
 
     def __init__(self, file: Any) -> None:
-        with np.load(file, allow_pickle=False) as stored:
-            self.arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
-        self.about = json.loads(str(self.arrays.pop("about")))
-        depth = sum(name.startswith("weight") for name in self.arrays)
-        self.layers = [(self.arrays[f"weight{i}"], self.arrays[f"bias{i}"]) for i in range(depth)]
+        try:
+            with ZipFile(file) as parts:
+                if sum(part.file_size for part in parts.infolist()) > LARGEST:
+                    raise ValueError(f"it unpacks into more than {LARGEST} bytes")
+            with np.load(file, allow_pickle=False) as stored:
+                self.arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
+            self.about = json.loads(str(self.arrays.pop("about")))
+            depth, arrays = sum(n.startswith("weight") for n in self.arrays), self.arrays
+            self.layers = [(arrays[f"weight{i}"], arrays[f"bias{i}"]) for i in range(depth)]
+            self(np.zeros(len(self.layers[0][0])))  # all that is needed is there, and fits
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"'{file}' is no policy that holdfast exported ({error!r:.200})."
+            ) from error
 
     def __call__(self, observation: Any, rng: np.random.Generator | None = None) -> Any:
         """The action for one observation [O], or those for a batch [n, O]."""

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
 from holdfast.core.stats import Array
 from holdfast.report.finals import Final, Pair, cost_curve, regret_column
-from holdfast.runs.evaluations import Acting, read_evaluation
+from holdfast.runs.evaluations import Acting, read_violations
 from holdfast.runs.log import RunLog
 
 
@@ -126,12 +126,8 @@ def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
     rows: list[tuple[float, float, float]] = []
     for run in runs:
         last = run.columns.get("epoch", np.zeros(0))
-        kept = read_evaluation(Path(run.path), acting, int(last[-1])) if last.size else None
-        if kept is not None:
-            each = list(kept["cost"].values())
-            worst = lambda name: max(float(cost[name]) for cost in each)  # noqa: B023
-            rate = float(kept["violation_rate"]["estimate"])
-            rows.append((rate, worst("distance"), worst("distance_violating")))
+        if last.size and np.isfinite(last[-1]):
+            rows += filter(None, [read_violations(Path(run.path), acting, int(last[-1]))])
     means = np.array(rows).mean(0) if rows else np.full(3, np.nan)
     return dict(zip(("rate", "distance", "violating"), map(float, means), strict=True))
 

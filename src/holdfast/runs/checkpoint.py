@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -30,7 +31,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from holdfast.reading import MB, content, json_value, refuse_links
+
 FORMAT = 1
+LARGEST = {".json": 16 * MB, ".safetensors": 4096 * MB}
+"""Bytes that a file of a run can have; arrays are not compressed, so they take no more memory."""
 
 
 class CheckpointError(ValueError):
@@ -91,13 +96,13 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; one clear sentence if it is missing or damaged."""
     try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        data = json_value(content(path, LARGEST[".json"]), path.name)
+    except (FileNotFoundError, NotADirectoryError):
         raise CheckpointError(
             f"'{path.parent}' is not a run folder: it has no {path.name}; "
             "`holdfast train` makes one."
         ) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise CheckpointError(
             f"'{path}' is damaged ({error}); restore it from a copy or train anew."
         ) from None
@@ -115,9 +120,9 @@ def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int
         root.mkdir(exist_ok=True)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-        content = save_arrays({k: np.array(v, order="C") for k, v in arrays.items()})
-        _write(draft / "state.safetensors", content)
-        digest = hashlib.sha256(content).hexdigest()
+        data = save_arrays({k: np.array(v, order="C") for k, v in arrays.items()})
+        _write(draft / "state.safetensors", data)
+        digest = hashlib.sha256(data).hexdigest()
         meta = {"format": FORMAT, "epoch": epoch, "sha256": digest}
         _write(draft / "state.json", json.dumps(meta).encode())
         if target.exists():
@@ -147,7 +152,7 @@ def _write(path: Path, content: bytes) -> None:
 def epochs(folder: Path) -> list[int]:
     """Epochs with a checkpoint, oldest first."""
     found = (folder / "checkpoint").glob("epoch-*")
-    return sorted(int(p.name[6:]) for p in found if p.name[6:].isdigit())
+    return sorted(int(p.name[6:]) for p in found if re.fullmatch("epoch-[0-9]{6,12}", p.name))
 
 
 def load(folder: Path) -> tuple[int, dict[str, NDArray[Any]], list[str]]:
@@ -173,12 +178,15 @@ def _read(place: Path, epoch: int) -> dict[str, NDArray[Any]]:
     if meta.get("format") != FORMAT or meta.get("epoch") != epoch:
         raise CheckpointError(f"'{place}' is not a checkpoint of this version (format {FORMAT})")
     try:
-        content = (place / "state.safetensors").read_bytes()
+        refuse_links(place.parent, (place.name, f"{place.name}/state.safetensors"))
+        data = content(place / "state.safetensors", LARGEST[".safetensors"])
     except OSError as error:
         raise CheckpointError(f"'{place}' cannot be read ({error.strerror})") from None
-    if hashlib.sha256(content).hexdigest() != meta.get("sha256"):
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+    if hashlib.sha256(data).hexdigest() != meta.get("sha256"):
         raise CheckpointError(f"'{place}' is truncated or altered (its digest differs)")
     try:
-        return load_arrays(content)
+        return load_arrays(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(f"'{place}' is not a valid safetensors file ({error})") from None

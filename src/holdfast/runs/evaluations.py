@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.evaluate import Evaluation
+from holdfast.reading import MALFORMED, told
 from holdfast.runs import checkpoint
 
 Acting = Literal["sampled", "greedy"]
@@ -30,3 +31,17 @@ def read_evaluation(folder: Path, acting: Acting, epoch: int) -> dict[str, Any] 
     file = _file(folder, acting)
     found = checkpoint.read_json(file) if file.exists() else None
     return found if found is not None and found.get("epoch") == epoch else None
+
+
+def read_violations(folder: Path, acting: Acting, epoch: int) -> tuple[float, float, float] | None:
+    """(rate, distance, distance when violating) that is kept; of the worst constraint."""
+    kept = read_evaluation(folder, acting, epoch)
+    if kept is None:
+        return None
+    try:
+        each = list(kept["cost"].values())
+        worst = lambda name: max(float(cost[name]) for cost in each)
+        rate = float(kept["violation_rate"]["estimate"])
+        return rate, worst("distance"), worst("distance_violating")
+    except MALFORMED as error:
+        raise ValueError(f"'{_file(folder, acting)}' is no evaluation ({told(error)}).") from None

@@ -14,7 +14,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from holdfast.reading import MALFORMED, told
+from holdfast.runs.checkpoint import read_json
 from holdfast.runs.formats import read_foreign, read_parquet, read_run
 from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, complete
 
@@ -42,8 +45,8 @@ def load(
         for found in _discover(path):
             try:
                 runs.extend(_read(found, cost_limit))
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                skipped.append(f"{found}: {error}")
+            except (OSError, *MALFORMED) as error:
+                skipped.append(f"{found}: {told(error)}")
     return labelled(_without_duplicates(runs, skipped)), tuple(skipped)
 
 
@@ -123,8 +126,12 @@ def not_started(path: Path) -> list[str]:
     file = path / "suite.json"
     if not file.is_file():
         return []
-    names: list[str] = json.loads(file.read_text())["cells"]
-    return [f"{name}: not started" for name in names if not (path / name / "run.json").exists()]
+    names: Any = read_json(file).get("cells", ())
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"'{file}' does not list cells; remove it, `holdfast bench` writes it.")
+    # A name is one of a folder here: no path leads elsewhere.
+    inside = [n for n in names if Path(n).name == n and len(n) < 250 and n.isprintable()]
+    return [f"{name}: not started" for name in inside if not (path / name / "run.json").exists()]
 
 
 def _read(path: Path, cost_limit: float) -> list[RunLog]:

@@ -19,15 +19,22 @@ from holdfast.core.episodes import Episodes
 from holdfast.core.forecast import Forecast
 from holdfast.envs.acting import Normaliser
 from holdfast.envs.base import VecEnv
+from holdfast.reading import MALFORMED, refuse_links, told
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import CheckpointError
-from holdfast.runs.spaces import describe_space, parse_space
+from holdfast.runs.log import parse_limits
+from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
 PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
+OURS = (
+    "run.json progress.csv done.json checkpoint .lock tensorboard wandb wandb.json card "
+    "progress.png evaluation_sampled.json evaluation_greedy.json"
+).split()
+"""What is read and written in a run folder, and so must lie in it."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +88,13 @@ def _own(native: gym.Space[Any], plain: gym.Space[Any]) -> dict[str, Any] | None
 
 def open_folder(path: Path) -> Folder:
     """An existing folder, its run.json checked."""
+    refuse_links(path, OURS)
     data = checkpoint.read_json(path / "run.json")
     try:
-        shape = tuple(int(n) for n in data["observation"]["shape"])
-        flat = gym.spaces.Box(-np.inf, np.inf, shape, np.float64)
+        flat = gym.spaces.Box(-np.inf, np.inf, (_flat_size(data["observation"]),), np.float64)
         action = parse_space(data["action"])
-        limits = {str(name): float(limit) for name, limit in data["limits"].items()}
+        _refuse_action(action)
+        limits = parse_limits(data["limits"])
         native = data.get("native", {})
         seen, done = native.get("observation"), native.get("action")
         spaces = Spaces(
@@ -97,11 +105,23 @@ def open_folder(path: Path) -> Folder:
             (parse_space(done) if done else None) or action,
         )
         return Folder(path, from_json(data["run"]), spaces)
-    except (KeyError, TypeError, AttributeError, ValueError, AssertionError) as error:
+    except MALFORMED as error:
         raise CheckpointError(
-            f"'{path / 'run.json'}' is not a valid run configuration ({error}); restore it from "
-            "a copy or train anew."
+            f"'{path / 'run.json'}' is not a valid run configuration ({told(error)}); restore it "
+            "from a copy or train anew."
         ) from None
+
+
+def _flat_size(data: Any) -> int:
+    (size,) = parse_shape(data["shape"])
+    return size
+
+
+def _refuse_action(space: Any) -> None:
+    kinds = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete)
+    axes = 0 if isinstance(space, gym.spaces.Discrete) else 1
+    if not isinstance(space, kinds) or len(space.shape or ()) != axes:
+        raise ValueError(f"no policy acts in {str(space)[:80]}")
 
 
 def versions() -> dict[str, str]:
@@ -178,8 +198,11 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
         return value
 
     fresh = template.episodes
+    ended = arrays.get("episodes.ended", np.zeros(1, np.int64))
+    if ended.shape != (1,) or ended.dtype != np.int64:
+        raise CheckpointError("'episodes.ended' in the checkpoint is no whole number")
     episodes = Episodes(
-        ended=int(arrays["episodes.ended"][0]) if "episodes.ended" in arrays else 0,
+        ended=int(ended[0]),
         **{n: plain(f"episodes.{n}", getattr(fresh, n), n == "window") for n in EPISODE_ARRAYS},
     )
     mean, var = template.normaliser.mean, template.normaliser.var
@@ -208,4 +231,11 @@ def load_state(folder: Folder) -> tuple[State | None, list[str]]:
         return None, []
     epoch, arrays, complaints = checkpoint.load(folder.path)
     template = first_state(folder.run, folder.spaces, shapes_only=True)
-    return state_from(template, epoch, arrays), complaints
+    state = state_from(template, epoch, arrays)
+    acting = [*jax.tree.leaves(state.learner.policy), state.normaliser.mean, state.normaliser.var]
+    if not all(np.isfinite(values).all() for values in acting):
+        raise CheckpointError(
+            f"the policy of epoch {epoch} in '{folder.path}' is not finite, and no action follows "
+            "from it; restore the folder from a copy or train anew."
+        )
+    return state, complaints

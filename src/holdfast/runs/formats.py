@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs look like on disk: our folders, those of SafePO and OmniSafe, published tables."""
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, flatten
+from holdfast.reading import MALFORMED, MB, json_value, refuse_links, told
+from holdfast.runs.checkpoint import read_json
+from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, flatten, parse_limits
 from holdfast.runs.progress import NAMES, read_progress
 
 # Columns of a published Parquet table: what tells runs apart, what it needs, what is progress.
 IDENTITY = ("experiment", "variant", "algorithm", "task", "seed", "run_started")
+LARGEST = 2048 * MB
+"""What a table may take in memory."""
 REQUIRED = ("algorithm", "task", "seed", "env_steps", "ep_return", "ep_cost")
 PROGRESS = frozenset(
     "epoch env_steps ep_return ep_cost ep_length cost_regret kl divergence recovering optim_case "
@@ -22,12 +25,11 @@ PROGRESS = frozenset(
 
 def read_run(folder: Path) -> RunLog:
     """A run folder of our own: run.json, progress.csv, done.json written last."""
-    record: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    refuse_links(folder, ("run.json", "progress.csv"))
+    record = read_json(folder / "run.json")
     run: dict[str, Any] = record["run"]
-    config = flatten(run)
-    if "preset" in record:
-        config["preset"] = record["preset"]
-    config |= flatten(record.get("versions") or {}, "versions.")
+    about = {"preset": record["preset"]} if "preset" in record else {}
+    config = flatten(run | about) | flatten(record.get("versions") or {}, "versions.")
     config.pop("name", None)
     budget = run.get("steps")
     return RunLog(
@@ -46,8 +48,9 @@ def read_run(folder: Path) -> RunLog:
 
 def read_foreign(folder: Path) -> RunLog:
     """A run folder of SafePO (…/task/algorithm/seed-…) or OmniSafe (…/Algo-{task}/seed-…)."""
+    refuse_links(folder, ("config.json", "progress.csv"))
     file = folder / "config.json"
-    config = flatten(json.loads(file.read_text())) if file.exists() else {}
+    config = flatten(read_json(file)) if file.exists() else {}
     columns = {NAMES.get(k, k): v for k, v in read_progress(folder / "progress.csv").items()}
     omni = any(key.startswith("algo_cfgs.") for key in config) or "{" in folder.parent.name
     given, _, braced = folder.parent.name.partition("-{")
@@ -74,13 +77,13 @@ def read_foreign(folder: Path) -> RunLog:
 
 
 def _limits(limit: Any) -> dict[str, float]:
-    if isinstance(limit, dict):
-        return {str(name): float(value) for name, value in limit.items()}
     if isinstance(limit, str):
-        limit = json.loads(limit)
+        limit = json_value(limit, "cost_limit")
     if isinstance(limit, list):
-        return {str(i): float(value) for i, value in enumerate(limit)}
-    return {"cost": float(limit)}
+        limit = dict(enumerate(cast("list[Any]", limit)))
+    return parse_limits(
+        cast("dict[str, Any]", limit) if isinstance(limit, dict) else {"cost": limit}
+    )
 
 
 def read_parquet(file: Path, cost_limit: float) -> list[RunLog]:
@@ -96,14 +99,41 @@ def read_parquet(file: Path, cost_limit: float) -> list[RunLog]:
             f"reading {file.name} needs pyarrow, which is not installed: "
             "run `pip install 'holdfast[parquet]'`."
         ) from error
-    table: Any = parquet.read_table(file)
-    missing = [name for name in REQUIRED if name not in table.column_names]
-    if missing:
-        raise ValueError(f"the table lacks {', '.join(missing)}; every run needs {REQUIRED}")
-    names = [n for n in table.column_names if not n.startswith(("in_", "ep_cost_regret"))]
-    data = {name: table[name].to_numpy(zero_copy_only=False) for name in names}
-    end = float(np.max(data["env_steps"])) if table.num_rows else 0.0
+    data = _columns(parquet, file)
+    end = float(np.max(data["env_steps"])) if data["env_steps"].size else 0.0
     return [_run(data, rows, file, end, cost_limit) for rows in _runs(data)]
+
+
+def _columns(parquet: Any, file: Path) -> dict[str, Any]:
+    """The table's columns in NumPy, of a bounded size; those that must be numbers are."""
+    from pyarrow import ArrowException
+
+    if not file.is_file():
+        raise ValueError("it is not a plain file")
+    try:
+        about = parquet.read_metadata(file)
+        groups = [about.row_group(i) for i in range(about.num_row_groups)]
+        cells, size = about.num_rows * about.num_columns, sum(g.total_byte_size for g in groups)
+        if max(cells * 8, size, file.stat().st_size) > LARGEST:
+            raise ValueError(f"it says that it holds more than {LARGEST // MB} MB")
+        table: Any = parquet.read_table(file)
+        names = [n for n in table.column_names if not n.startswith(("in_", "ep_cost_regret"))]
+        missing = [name for name in REQUIRED if name not in names]
+        if missing:
+            raise ValueError(f"the table lacks {', '.join(missing)}; every run needs {REQUIRED}")
+        data = {name: table[name].to_numpy(zero_copy_only=False) for name in names}
+        for name in data:
+            if name in (*REQUIRED[2:], "cost_limit") or _is_progress(name):
+                data[name] = np.asarray(data[name], np.float64)
+    except (ArrowException, OSError, *MALFORMED) as error:
+        raise ValueError(f"it is no table of runs ({told(error)})") from None
+    if not np.isfinite(data["seed"]).all() or not np.isfinite(data["env_steps"]).all():
+        raise ValueError("every row of the table needs a seed and its env_steps")
+    return data
+
+
+def _is_progress(name: str) -> bool:
+    return name in PROGRESS or name.startswith(("ep_cost/", "cost_regret/"))
 
 
 def _runs(data: dict[str, Any]) -> list[Any]:
@@ -117,11 +147,7 @@ def _runs(data: dict[str, Any]) -> list[Any]:
 
 def _run(data: dict[str, Any], rows: Any, file: Path, end: float, cost_limit: float) -> RunLog:
     first = rows[0]
-    columns = {
-        name: np.asarray(data[name][rows], np.float64)
-        for name in data
-        if name in PROGRESS or name.startswith(("ep_cost/", "cost_regret/"))
-    }
+    columns = {name: data[name][rows] for name in data if _is_progress(name)}
     if "optim_case" in columns:  # published logs count reward steps, we count recovery steps
         columns["recovering"] = 1.0 - columns.pop("optim_case")
     settings = {
@@ -135,7 +161,7 @@ def _run(data: dict[str, Any], rows: Any, file: Path, end: float, cost_limit: fl
         algorithm=str(data["algorithm"][first]),
         task=str(data["task"][first]),
         seed=int(data["seed"][first]),
-        limits={"cost": cost_limit if limit is None else float(limit)},
+        limits=_limits(cost_limit if limit is None else limit),
         columns={name: values for name, values in columns.items() if np.isfinite(values).any()},
         config={name: value for name, value in settings.items() if value is not None},
         done=bool(columns["env_steps"][-1] >= end),
@@ -149,4 +175,5 @@ def _plain(value: Any) -> Setting:
     """A Python value for a table entry; missing entries are None, float32 loses its tail."""
     if isinstance(value, (float, np.floating)):
         return float(f"{value:.7g}") if np.isfinite(value) else None
-    return value.item() if isinstance(value, np.generic) else value
+    plain = value.item() if isinstance(value, np.generic) else value
+    return plain if plain is None or isinstance(plain, str | int | float | bool) else str(plain)

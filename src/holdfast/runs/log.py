@@ -49,12 +49,25 @@ class RunLog:
         return np.stack([self.columns[name] for name in names], axis=-1)
 
 
+def parse_limits(limits: Any) -> dict[str, float]:
+    """The limit of each constraint as a file states it."""
+    if not isinstance(limits, dict):
+        raise ValueError("limits must be a table, one for each constraint")
+    known = {str(name): float(limit) for name, limit in limits.items()}
+    if not known or not all(0 <= limit < np.inf for limit in known.values()):
+        raise ValueError(f"limits {str(known)[:80]} must be finite, not negative, and at least one")
+    return known
+
+
 def complete(run: RunLog) -> RunLog:
     """Add the columns every reader relies on: the summed cost and the cumulative regret."""
     columns = dict(run.columns)
     for name in ("env_steps", "ep_return"):
         if name not in columns:
             raise ValueError(f"progress has no column '{name}' ({', '.join(columns) or 'empty'})")
+    steps = columns["env_steps"]
+    if not (np.isfinite(steps).all() and (np.diff(steps, prepend=0.0) >= 0).all()):
+        raise ValueError("its env_steps do not count up: it was not written by one run")
     if "ep_cost" not in columns:
         each = [columns[f"ep_cost/{name}"] for name in run.limits if f"ep_cost/{name}" in columns]
         if not each:

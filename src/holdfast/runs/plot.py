@@ -16,8 +16,13 @@ def plot_run(folder: Folder, target: Path) -> Path:
     from matplotlib.figure import Figure
 
     columns = read_progress(folder.path / "progress.csv")
-    if not columns["env_steps"].size:
+    ends = [""] if len(folder.spaces.limits) == 1 else [f"/{name}" for name in folder.spaces.limits]
+    needed = "env_steps ep_return ep_return_raw ep_cost cost_regret cost_regret_raw".split()
+    missing = [n for n in (*needed, *(f"ep_cost_raw{end}" for end in ends)) if n not in columns]
+    if not next(iter(columns.values())).size:
         raise ValueError(f"'{folder.path}' has no finished epoch yet, so there is nothing to draw.")
+    if missing:
+        raise ValueError(f"progress.csv of '{folder.path}' has no column '{missing[0]}'.")
     steps = columns["env_steps"] / 1e6
     limits = folder.spaces.limits
     figure = Figure(figsize=(11, 3.4), layout="constrained")
@@ -27,9 +32,8 @@ def plot_run(folder: Folder, target: Path) -> Path:
     left.set_title("Return of an episode")
     colours = [BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f"]
     for i, (name, limit) in enumerate(limits.items()):
-        end = "" if len(limits) == 1 else f"/{name}"
         colour = colours[i % len(colours)]
-        cost = columns[f"ep_cost_raw{end}"]  # what the regret sums
+        cost = columns[f"ep_cost_raw{ends[i]}"]  # what the regret sums
         middle.plot(steps, cost, color=colour, label=name)
         if len(limits) == 1:
             middle.plot(steps, columns["ep_cost"], color=GREY, lw=1)

@@ -9,12 +9,14 @@ row of an epoch is the true one.
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from holdfast.core.stats import Array
+from holdfast.reading import MB, text
 from holdfast.runs.checkpoint import write_atomic
 
 Row = Mapping[str, float | int]
@@ -34,6 +36,9 @@ NAMES = {
     "Time/Total": "time_total",
     "Time/FPS": "steps_per_second",
 }
+LARGEST = 256 * MB
+"""Bytes of a record: a million epochs."""
+WHOLE = re.compile("-?[0-9]{1,18}")
 WORDS = {"": np.nan, "None": np.nan, "True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}
 
 
@@ -42,19 +47,20 @@ class ProgressFile:
 
     def __init__(self, path: Path, epoch: int = 0) -> None:
         self.path = path
-        kept = [row for row in read_rows(path) if row["epoch"] <= epoch]
+        kept = rows_until(path, epoch)
         self.names = list(kept[0]) if kept else []
         if path.exists():
             write_rows(path, kept)
 
     def write(self, env_steps: int, metrics: Row) -> None:
-        text = ""
+        lines = ""
         if not self.names:
             self.names = list(metrics)
-            text = _line(self.names)
-        text += _line(map(_shortest, (metrics[name] for name in self.names)))
+            lines = _line(self.names)
+        # A column of an older version, which nobody fills any more, stays empty.
+        lines += _line(_shortest(metrics.get(name, np.nan)) for name in self.names)
         with self.path.open("ab") as file:
-            file.write(text.encode())
+            file.write(lines.encode())
             file.flush()
             os.fsync(file.fileno())
 
@@ -69,9 +75,9 @@ def write_rows(file: Path, rows: Sequence[Row]) -> None:
 
 
 def _line(fields: Iterable[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(fields)
-    return text.getvalue()
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(fields)
+    return line.getvalue()
 
 
 def _shortest(value: float | int) -> str:
@@ -81,21 +87,37 @@ def _shortest(value: float | int) -> str:
 
 def read_rows(file: Path) -> list[dict[str, float | int]]:
     """Rows with the numbers that were written, to the last bit."""
-    exact = lambda text: int(text) if text.lstrip("-").isdigit() else float(text)
+    exact = lambda field: int(field) if WHOLE.fullmatch(field) else _number(field, file)
     names, rows = _whole_lines(file)
     fields = [row.split(",") for row in rows]
     return [dict(zip(names, map(exact, f), strict=True)) for f in fields if len(f) == len(names)]
 
 
+def rows_until(file: Path, epoch: int) -> list[dict[str, float | int]]:
+    """The rows of the first epochs."""
+    rows = read_rows(file)
+    if rows and "epoch" not in rows[0]:
+        raise ValueError(
+            f"{file.name} has no column 'epoch': remove it, or restore its first line."
+        )
+    return [row for row in rows if row["epoch"] <= epoch]
+
+
 def _whole_lines(file: Path) -> tuple[list[str], list[str]]:
     """(names, lines of numbers); what follows the last line break is not yet a row."""
-    text = file.read_text() if file.exists() else ""
-    header, *lines = text[: text.rfind("\n") + 1].splitlines() or [""]
-    return _names(header), [line for line in lines if line.strip()]
+    record = text(file, LARGEST) if file.exists() else ""
+    header, *lines = record[: record.rfind("\n") + 1].splitlines() or [""]
+    return _names(header, file), [line for line in lines if line.strip()]
 
 
-def _names(header: str) -> list[str]:
-    return next(csv.reader([header.strip()]), [])
+def _names(header: str, file: Path) -> list[str]:
+    try:
+        names = next(csv.reader([header.strip()]), [])
+    except csv.Error as error:
+        raise ValueError(f"the first line of {file.name} is no list of names ({error}).") from None
+    if len(set(names)) < len(names):
+        raise ValueError(f"the first line of {file.name} names a column twice.")
+    return names
 
 
 def read_progress(file: Path) -> dict[str, Array]:
@@ -104,7 +126,7 @@ def read_progress(file: Path) -> dict[str, Array]:
     if not rows:
         return {name: np.zeros(0) for name in names or ("env_steps", "ep_return", "ep_cost")}
     try:
-        table = np.loadtxt(io.StringIO("\n".join(rows)), delimiter=",", ndmin=2)
+        table = np.loadtxt(io.StringIO("\n".join(rows)), delimiter=",", ndmin=2, comments=None)
     except ValueError:  # empty fields or words: rare, so the slow way may be slow
         table = _patiently(rows, len(names), file)
     if table.shape[1] != len(names):
@@ -119,7 +141,7 @@ def tail(file: Path, size: int = 8192) -> dict[str, float]:
     """The newest whole row, read from the end of the file; empty before the first."""
     try:
         with open(file, "rb") as stream:
-            header = stream.readline().decode()
+            header = stream.readline(MB).decode(errors="replace")
             start = stream.tell()
             end = stream.seek(0, 2)
             stream.seek(max(start, end - size))
@@ -127,7 +149,7 @@ def tail(file: Path, size: int = 8192) -> dict[str, float]:
     except FileNotFoundError:
         return {}
     whole = rows[: rows.rfind("\n") + 1].splitlines()
-    names = _names(header)
+    names = _names(header, file)
     if not whole or whole[-1].count(",") != len(names) - 1:
         return {}
     fields = zip(names, whole[-1].split(","), strict=True)
@@ -152,7 +174,9 @@ def _number(field: str, file: Path) -> float:
     try:
         return float(field)
     except ValueError:
-        raise ValueError(f"'{field}' in {file.name} is not a number: repair the field.") from None
+        raise ValueError(
+            f"'{field[:80]}' in {file.name} is not a number: repair the field."
+        ) from None
 
 
 def _latest(columns: dict[str, Array]) -> dict[str, Array]:

@@ -10,8 +10,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-LARGEST = 10**8
-"""Numbers in one space: more than any network here reads, and little enough to allocate."""
+LARGEST = 10**7
+"""Numbers in a space: more than any network here reads, and little enough to allocate."""
+MOST_AXES = 32
+NUMBERS = frozenset(
+    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+)
 
 
 def describe_space(space: gym.Space[Any]) -> dict[str, Any]:
@@ -38,6 +42,20 @@ def describe_space(space: gym.Space[Any]) -> dict[str, Any]:
 
 def parse_space(data: Mapping[str, Any]) -> Any:
     """The space of a description; None for one that cannot be described."""
+    if _size(data) > LARGEST:  # before anything of that size is allocated
+        raise ValueError("a space is too large")
+    return _parse(data)
+
+
+def _size(data: Mapping[str, Any]) -> int:
+    """Numbers in a space."""
+    if "parts" in data:
+        inner = [part if data["type"] == "tuple" else part[1] for part in data["parts"]]
+        return sum(map(_size, inner))
+    return prod(parse_shape(data["shape"])) if "shape" in data else 1
+
+
+def _parse(data: Mapping[str, Any]) -> Any:
     match data["type"]:
         case "box":
             return _parse_box(data)
@@ -46,15 +64,17 @@ def parse_space(data: Mapping[str, Any]) -> Any:
         case "multi-discrete":
             sizes = np.array(data["sizes"], np.int64)
             start = np.array(data.get("start", np.zeros_like(sizes)), np.int64)
+            if start.shape != sizes.shape:
+                raise ValueError("a MultiDiscrete needs a start for each of its sizes")
             return spaces.MultiDiscrete(sizes, start=start)
         case "multi-binary":
-            shape = _shape(data)
+            shape = parse_shape(data["shape"])
             return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
         case "dict":
-            parts = [(str(key), parse_space(part)) for key, part in data["parts"]]
+            parts = [(str(key), _parse(part)) for key, part in data["parts"]]
             return None if None in dict(parts).values() else spaces.Dict(parts)
         case "tuple":
-            inner = [parse_space(part) for part in data["parts"]]
+            inner = [_parse(part) for part in data["parts"]]
             return None if None in inner else spaces.Tuple(inner)
         case "other":
             return None
@@ -67,20 +87,22 @@ def _bound(values: NDArray[Any]) -> Any:
     return float(first) if (values == first).all() else values.tolist()
 
 
-def _shape(data: Mapping[str, Any]) -> tuple[int, ...]:
-    shape = tuple(int(size) for size in data["shape"])
-    if any(size < 0 for size in shape) or prod(shape) > LARGEST:
-        raise ValueError(f"a space of shape {shape} is too large")
+def parse_shape(sizes: Any) -> tuple[int, ...]:
+    """The shape of a space, not too large."""
+    shape = tuple(int(size) for size in sizes)
+    if len(shape) > MOST_AXES or any(size < 0 for size in shape) or prod(shape) > LARGEST:
+        raise ValueError(f"a space of shape {str(shape)[:80]} is too large, or none at all")
     return shape
 
 
 def _parse_box(data: Mapping[str, Any]) -> spaces.Box:
+    if data["dtype"] not in NUMBERS:
+        raise ValueError(f"a Box of {data['dtype']!r} is none of numbers")
     dtype = np.dtype(data["dtype"])
-    if dtype.kind not in "fiu":
-        raise ValueError(f"a Box of {dtype} is none of numbers")
     low, high = np.array(data["low"], np.float64), np.array(data["high"], np.float64)
-    shape = _shape(data) if "shape" in data else low.shape
+    shape = parse_shape(data.get("shape", low.shape))
     if low.shape not in ((), shape) or high.shape not in ((), shape):
         raise ValueError(f"the bounds of a Box of shape {shape} have another one")
-    bounds = [np.broadcast_to(bound, shape).astype(dtype) for bound in (low, high)]
+    with np.errstate(all="ignore"):  # a bound beyond the type is the type's own
+        bounds = [np.broadcast_to(bound, shape).astype(dtype) for bound in (low, high)]
     return spaces.Box(bounds[0], bounds[1], shape, dtype.type)

@@ -76,7 +76,7 @@ def conclude(folder: Folder) -> None:
     """done.json, from the record: a kill may have come between the last checkpoint and here."""
     names = ("epoch", "env_steps", "ep_return", "ep_cost", "cost_regret_raw", "cost_regret")
     rows = read_rows(folder.path / "progress.csv")
-    row = {name: rows[-1][name] for name in names} if rows else {}
+    row = {name: rows[-1][name] for name in names if name in rows[-1]} if rows else {}
     checkpoint.write_json(folder.path / "done.json", row)
 
 

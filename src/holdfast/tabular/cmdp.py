@@ -39,9 +39,9 @@ class FiniteCMDP:
     def __post_init__(self) -> None:
         sizes = {"reward": 2, "cost": 3, "cost_limit": 1, "initial": 1}
         for name, rank in sizes.items():
-            object.__setattr__(self, name, _array(name, getattr(self, name), rank))
+            object.__setattr__(self, name, read_array(name, getattr(self, name), rank))
         object.__setattr__(self, "transition", _kernel(self.transition))
-        object.__setattr__(self, "gamma", float(self.gamma))
+        object.__setattr__(self, "gamma", float(read_array("gamma", self.gamma, 0)))
         _check_shapes(self)
         _check_values(self)
 
@@ -82,10 +82,11 @@ class FiniteCMDP:
         return replace(self, transition=dense.reshape(*self.reward.shape, -1))
 
 
-def _array(name: str, value: ArrayLike, rank: int) -> Floats:
+def read_array(name: str, value: ArrayLike, rank: int) -> Floats:
+    """A read-only copy with so many axes, or a ValueError that says what is wrong."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} is not a rectangular array of numbers ({error}).") from error
     if array.ndim != rank:
         raise ValueError(f"{name} has shape {array.shape}; give it {rank} axis(es).")
@@ -95,7 +96,7 @@ def _array(name: str, value: ArrayLike, rank: int) -> Floats:
 
 def _kernel(transition: Any) -> Any:
     if not sparse.issparse(transition):
-        return _array("transition", transition, 3)
+        return read_array("transition", transition, 3)
     given: Any = transition
     matrix = sparse.csr_array(given, dtype=np.float64, copy=True)
     matrix.sum_duplicates()

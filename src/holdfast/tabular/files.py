@@ -9,22 +9,22 @@ A sparse kernel is a list of entries [s, a, s', p] under "entries" instead of "t
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
-from holdfast.tabular.cmdp import FiniteCMDP
+from holdfast.reading import MB, content, json_value
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, read_array
 
+LARGEST = 128 * MB
+"""Bytes of a file: a dense kernel of two hundred states and actions, or millions of entries."""
 FIELDS = ("reward", "cost", "cost_limit", "initial", "gamma")
 
 
 def read_cmdp(file: str | Path) -> FiniteCMDP:
     """Read a CMDP from a JSON file; a ValueError names what is missing or wrong."""
-    try:
-        data: Any = json.loads(Path(file).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{file} is not valid JSON ({error}); mend it and try again.") from error
+    data = json_value(content(Path(file), LARGEST), file)
     if not isinstance(data, dict):
         raise ValueError(f"{file} must hold one JSON object with the fields {', '.join(FIELDS)}.")
     missing = [name for name in FIELDS if name not in data]
@@ -32,17 +32,20 @@ def read_cmdp(file: str | Path) -> FiniteCMDP:
         missing.append("transition")
     if missing:
         raise ValueError(f"{file} lacks {', '.join(missing)}; `write_cmdp` shows the format.")
-    limit = [np.inf if value is None else value for value in data["cost_limit"]]
-    reward = np.asarray(data["reward"], dtype=np.float64)
-    kernel = data["transition"] if "transition" in data else _kernel(data["entries"], reward)
-    return FiniteCMDP(
-        kernel, reward, data["cost"], np.asarray(limit, float), data["initial"], data["gamma"]
+    given: Any = data["cost_limit"]
+    if not isinstance(given, list):
+        raise ValueError(f"cost_limit in {file} must be a list with a limit for each cost.")
+    limit = read_array(
+        "cost_limit", [np.inf if b is None else b for b in cast("list[Any]", given)], 1
     )
+    reward = read_array("reward", data["reward"], 2)
+    kernel = data["transition"] if "transition" in data else _kernel(data["entries"], reward)
+    return FiniteCMDP(kernel, reward, data["cost"], limit, data["initial"], data["gamma"])
 
 
-def _kernel(entries: Any, reward: Any) -> Any:
-    table = np.asarray(entries, dtype=np.float64)
-    if table.ndim != 2 or table.shape[1] != 4:
+def _kernel(entries: Any, reward: Floats) -> Any:
+    table = read_array("entries", entries, 2)
+    if table.shape[1] != 4:
         raise ValueError(f"entries has shape {table.shape}; give rows [s, a, s', p].")
     states, actions = reward.shape
     at = table[:, :3]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,6 +53,7 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
     size = spaces.observation.shape[0]
     constraints = len(spaces.limits)
     algorithm = run.algorithm
+    refuse_huge(run, spaces)
 
     def networks(key: Array) -> Learner:
         policy_key, critic_key = jax.random.split(key)
@@ -72,6 +74,26 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
         obs=np.zeros((run.num_envs, size)),
         env=None,
     )
+
+
+LARGEST = 10**9
+"""Numbers in a network, or in one step of all environments."""
+
+
+def refuse_huge(run: Run, spaces: Spaces) -> None:
+    """What no machine could hold is refused before it is allocated."""
+    space = spaces.action
+    choices = space.n if isinstance(space, gym.spaces.Discrete) else spaces.action.shape[0]  # pyright: ignore[reportOptionalSubscript]
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        choices = sum(space.nvec.tolist())
+    widths = [spaces.observation.shape[0], *run.hidden, max(int(choices), len(spaces.limits))]
+    weights = sum(a * b for a, b in itertools.pairwise(widths))
+    if max(weights, run.num_envs * widths[0]) > LARGEST:
+        raise ValueError(
+            f"a network of widths {widths} has {weights:.1e} weights, and {run.num_envs} "
+            f"environments show {run.num_envs * widths[0]:.1e} numbers at once; at most "
+            f"{LARGEST:.0e} of each: lower hidden, num_envs or the size of an observation."
+        )
 
 
 def init_policy(
