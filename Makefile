@@ -7,7 +7,7 @@ PIP := .venv/bin/python -m pip --disable-pip-version-check install --quiet --con
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup demo test check unit test-learning test-extras test-floors docs wheel bench-speed clean
+.PHONY: help setup demo test check unit test-learning test-extras test-floors docs fuzz wheel bench-speed clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -69,6 +69,21 @@ docs: .venv/.dev           ## build the documentation site, build/site/index.htm
 	.venv/bin/python -m sphinx --fail-on-warning --keep-going --quiet --fresh-env -b html docs build/site
 	.venv/bin/python .ci/site.py build/site
 
+# How many inputs each reader gets.
+RUNS ?= 100000
+READERS := config spaces settings record arrays suite cmdp report table exported
+
+.venv-fuzz/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-fuzz
+	.venv-fuzz/bin/python -m pip --disable-pip-version-check install --quiet \
+	  --constraint constraints.txt --editable '.[test]' 'atheris>=3'
+	@touch $@
+
+fuzz: .venv-fuzz/.ready    ## damaged files through every reader, guided by coverage (RUNS each)
+	for reader in $(READERS); do mkdir -p .fuzz/$$reader && \
+	  .venv-fuzz/bin/python tests/fuzz/run.py $$reader -runs=$(RUNS) \
+	    -artifact_prefix=.fuzz/$$reader- .fuzz/$$reader || exit 1; done
+
 wheel:                     ## build wheel and sdist, install and use each in an empty environment
 	PYTHON=$(PYTHON) .ci/wheel.sh
 
@@ -76,4 +91,4 @@ bench-speed: .venv/.dev    ## measure the update, the start-up and the memory of
 	.venv/bin/python benchmarks/update_speed.py
 
 clean:                     ## remove the virtual environment and caches
-	rm -rf .venv .venv-floors .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-floors .venv-fuzz .fuzz .pytest_cache .ruff_cache .hypothesis
