@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Curves and tables of the runs that results/ keeps, drawn anew at every build."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ THEMES: dict[str, dict[str, Any]] = {
         **{"axes.titlecolor": "#d6d6d6", "axes.edgecolor": "#8a8a8a", "grid.color": "#3a3c40"},
     },
 }
+INK = {"light": lambda rgb: rgb, "dark": lambda rgb: [0.45 + 0.55 * part for part in rgb]}
+"""What a colour becomes on the paper of a theme."""
 VARIANTS = {"c-trpo": ("c-trpo-no-hysteresis", "c-trpo-noise"), "cpo": ("cpo-hysteresis",)}
 """Page → names that have no page of their own."""
 SHOWN = "SafetyHalfCheetahVelocity-v1"
@@ -48,40 +50,51 @@ def draw(results: Path, target: Path) -> list[Path]:
 
 
 def figures(runs: Sequence[Any], target: Path, stem: str) -> list[Path]:
-    """One file for each metric and theme: a row for each task, the seeds' IQM and range."""
+    """One file for each metric and theme."""
     from matplotlib import rc_context
+
+    from holdfast.report.curves import CURVES
+    from holdfast.report.figures import STYLE
+
+    files: list[Path] = []
+    for theme, colours in THEMES.items():
+        for metric in CURVES if runs else ():
+            with rc_context(STYLE | colours):
+                files.append(target / f"{stem}_{metric}_{theme}.svg")
+                made = figure(runs, metric, INK[theme])
+                made.savefig(files[-1], transparent=True, metadata={"Date": None})
+    return files
+
+
+def figure(runs: Sequence[Any], metric: str, ink: Callable[[Any], Any]) -> Any:
+    """A row for each task: the IQM over the seeds and their range, the limit if it is of costs."""
+    from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
 
-    from holdfast.report.curves import CURVES, curves
-    from holdfast.report.figures import COLOURS, STYLE
+    from holdfast.report.curves import curves
+    from holdfast.report.figures import COLOURS
 
-    drawn, files = curves(runs), []
-    labels = sorted({label for label, _ in drawn})
+    drawn = curves(runs)
     tasks = sorted({task for _, task in drawn})
-    limit = {run.task: list(run.limits.values()) for run in runs}
-    for theme, colours in THEMES.items():
-        for metric in CURVES if tasks else ():
-            with rc_context(STYLE | colours):
-                figure = Figure(figsize=(3.1, 0.5 + 1.6 * len(tasks)), layout="constrained")
-                axes = figure.subplots(len(tasks), 1, squeeze=False)[:, 0]
-                for task, axis in zip(tasks, axes, strict=True):
-                    for label, colour in zip(labels, COLOURS, strict=False):
-                        if (label, task) in drawn:
-                            curve = drawn[label, task][metric]
-                            steps = curve.steps / 1e6
-                            axis.plot(steps, curve.value, color=colour, lw=1.3, label=label)
-                            axis.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2)
-                    for bound in limit[task] if metric == "cost" else ():
-                        axis.axhline(bound, color="#e0561f", ls="--", lw=1.2)
-                    if metric != "reward":
-                        axis.set_ylim(0, max(1.0, axis.get_ylim()[1]))
-                    axis.set_title(f"{plain(task)}: {WORDS[metric]}", fontsize=9)
-                if len(labels) > 1:
-                    axes[0].legend(fontsize=7)
-                axes[-1].set_xlabel("million environment steps")
-                files.append(target / f"{stem}_{metric}_{theme}.svg")
-                figure.savefig(files[-1], transparent=True, metadata={"Date": None})
-    return files
+    tint = dict(zip(sorted({label for label, _ in drawn}), COLOURS, strict=False))
+    limits = {run.task: run.limits.values() for run in runs}
+    made = Figure(figsize=(3.1, 0.5 + 1.6 * len(tasks)), layout="constrained")
+    axes = dict(zip(tasks, made.subplots(len(tasks), 1, squeeze=False)[:, 0], strict=True))
+    for (label, task), found in drawn.items():
+        curve, colour = found[metric], ink(to_rgb(tint[label]))
+        steps = curve.steps / 1e6
+        axes[task].plot(steps, curve.value, color=colour, lw=1.3, label=label)
+        axes[task].fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2)
+    for task, axis in axes.items():
+        axis.set_title(f"{plain(task)}: {WORDS[metric]}", fontsize=9)
+        for limit in limits[task] if metric == "cost" else ():
+            axis.axhline(limit, color="#e0561f", ls="--", lw=1.2)
+        if metric != "reward":
+            axis.set_ylim(0, max(1.0, axis.get_ylim()[1]))
+    if len(tint) > 1:
+        axes[tasks[0]].legend(fontsize=7)
+    axes[tasks[-1]].set_xlabel("million environment steps")
+    return made
 
 
 def plain(task: str) -> str:
