@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A film of a policy while it learns: episodes of its checkpoints above the run's curves so far.
 
-holdfast train c-trpo SafetyHalfCheetahVelocity-v1 --steps 1e6 --seed 10 --keep 60 --out RUN
+holdfast train c-trpo SafetyHalfCheetahVelocity-v1 --steps 1e6 --seed 1 --keep 60 --out RUN
 python benchmarks/learning_film.py RUN -o docs/images/learning.webp
 """
 
@@ -24,11 +24,11 @@ from holdfast.runs.checkpoint import epochs
 from holdfast.runs.progress import read_progress
 
 MOMENTS = 6
-FRAMES, STRIDE, FPS = 22, 3, 12
+FRAMES, STRIDE, FPS = 18, 3, 12
 """Frames of each moment, the steps between two of them, and their pace."""
 SKIP = 400
 """Steps of an episode before the first frame: the start looks the same for all."""
-SIZE = (600, 240)
+SIZE = (480, 192)
 
 
 def at_epoch(run: Path, epoch: int, place: Path) -> Agent:
@@ -61,12 +61,13 @@ def curves(run: Path, epoch: int, limit: float) -> Image.Image:
     """Return and cost up to an epoch, on axes that do not move."""
     rows = read_progress(run / "progress.csv")
     steps = rows["env_steps"] / 1e6
-    figure = Figure(figsize=(6.0, 1.7), dpi=100, layout="constrained")
+    figure = Figure(figsize=(4.8, 1.6), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     parts = {"ep_return_raw": "return of an episode", "ep_cost_raw": "cost, with its limit"}
     for axis, (name, title) in zip(figure.subplots(1, 2), parts.items(), strict=True):
         low, high = min(0.0, rows[name].min()), max(rows[name].max(), limit)
-        axis.set(xlim=(0, steps[-1]), ylim=(low, 1.05 * high), xlabel="million steps")
+        axis.set(xlim=(0, steps[-1]), ylim=(low, 1.05 * high))
+        axis.set_xlabel("million steps", fontsize=7)
         axis.plot(steps[:epoch], rows[name][:epoch], color="#0b6fb3")
         axis.plot(steps[epoch - 1], rows[name][epoch - 1], "o", color="#0b6fb3", ms=4)
         axis.set_title(title, fontsize=9)
@@ -98,10 +99,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("-o", "--out", type=Path, default=Path("learning.webp"))
-    parser.add_argument("--quality", type=int, default=50)
+    parser.add_argument("--quality", type=int, default=36)
     chosen = parser.parse_args()
     first, *rest = frames(chosen.run)
-    how = {"duration": round(1000 / FPS), "loop": 0, "quality": chosen.quality, "method": 6}
+    how = {"duration": round(1000 / FPS), "loop": 0, "quality": chosen.quality, "method": 4}
     first.save(chosen.out, save_all=True, append_images=rest, **how)
     print(f"{chosen.out}: {len(rest) + 1} frames, {chosen.out.stat().st_size / 1e3:.0f} kB")
 
