@@ -102,6 +102,7 @@ def test_curves_follow_from_results(tmp_path):
     assert "No run" in none and ".svg" not in none
     table = evidence.table(tmp_path / "results" / "ours")
     assert len(table.splitlines()) == 3 and "<small>" in table
+    assert "No finished runs" in evidence.table(tmp_path / "results" / "never")
     old = tmp_path / "curves" / "p3o_gone_cost_light.svg"
     old.write_text("of runs that were taken away")
     evidence.draw(tmp_path / "results", tmp_path / "curves")

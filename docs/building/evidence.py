@@ -142,7 +142,9 @@ def table(folder: Path) -> str:
     from holdfast.report.summary import summarise
     from holdfast.runs.find import load
 
-    runs, skipped = load([folder])
+    runs, skipped = load([folder]) if folder.exists() else ((), ())
+    if not any(run.done for run in runs):
+        return "No finished runs are kept there yet.\n"
     summary = summarise(runs, skipped, resamples=2_000)
     rows: list[list[str]] = []
     for (label, task), estimates in sorted(summary.estimates.items(), key=lambda item: item[0][1]):
