@@ -86,6 +86,17 @@ class VecEnv(Protocol):
         ...
 
 
+def actions_of(label: str, action: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The actions of a step as an array of this shape, or a sentence on what they should be."""
+    array = np.asarray(action)
+    if array.shape != shape:
+        raise ValueError(
+            f"{label} got actions of shape {array.shape}, expected {shape}: pass one action for "
+            "each environment."
+        )
+    return array
+
+
 def episode_cost_bounds(env: VecEnv, discount: float = 1.0) -> tuple[float, ...] | None:
     """The most that an episode can cost, for each constraint: c·Σ γᵗ up to the time limit.
 

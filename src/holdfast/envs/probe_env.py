@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Floats, Snapshot, Step
+from holdfast.envs.base import Floats, Snapshot, Step, actions_of
 from holdfast.envs.probe import Probe
 
 
@@ -48,11 +48,7 @@ class ProbeEnv:
         return self.probe.observe(self._state)
 
     def step(self, action: NDArray[Any]) -> Step:
-        if action.shape != self._action_shape:
-            raise ValueError(
-                f"action has shape {action.shape}, expected {self._action_shape}: "
-                "pass one action for each environment."
-            )
+        action = actions_of("the probe", action, self._action_shape)
         self._generator, uniform = draw(self._generator)
         self._state, reward, cost, terminated = self.probe.move(self._state, action, uniform)
         cost = cost if self._columns is None else cost[:, self._columns]

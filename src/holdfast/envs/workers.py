@@ -22,7 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import Floats, NotReproducible, OnProgress, Snapshot, Step, VecEnv
+from holdfast.envs.base import (
+    Floats,
+    NotReproducible,
+    OnProgress,
+    Snapshot,
+    Step,
+    VecEnv,
+    actions_of,
+)
 from holdfast.envs.rollout import Rollout, Round, check_noise
 from holdfast.envs.worker import Arrays, Disconnected, Message, receive, send
 
@@ -125,12 +133,7 @@ class WorkerEnv:
     def step(self, action: NDArray[Any]) -> Step:
         """Advance all by one step."""
         self._check_started()
-        action = np.asarray(action)
-        if action.shape != self._action_shape:
-            raise ValueError(
-                f"{self.label} got actions of shape {action.shape}, expected "
-                f"{self._action_shape}: pass one action for each environment."
-            )
+        action = actions_of(self.label, action, self._action_shape)
         given: list[Arrays] = [{"action": action[share]} for share in self._shares]
         answers = self._ask([{"do": "step"}] * len(given), given)
         parts = {name: _joined(answers, name) for name in STEP_FIELDS}

@@ -19,7 +19,7 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, NotReproducible, Snapshot, Step
+from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
     EnvSource,
@@ -34,7 +34,7 @@ from holdfast.envs.foreign.source import (
     step_env,
 )
 from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
-from holdfast.envs.foreign.tape import Tape
+from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
 from holdfast.envs.workers import WorkerEnv
 from holdfast.process import cores
 
@@ -125,6 +125,7 @@ class ForeignEnv:
 
     def __init__(self, envs: Sequence[Any], layout: Layout, first: int = 0) -> None:
         self._envs, self._layout, self._first = list(envs), layout, first
+        self._label = f"Env {layout.label}"
         self.num_envs = len(envs)
         self.observation_space, self.action_space = layout.observation_space, layout.action_space
         self.native_observation_space = layout.native_observations
@@ -144,13 +145,8 @@ class ForeignEnv:
         return self._obs.copy()
 
     def step(self, action: NDArray[Any]) -> Step:
-        action = np.asarray(action)
-        if action.shape != self._action_shape:
-            raise ValueError(
-                f"action has shape {action.shape}, expected {self._action_shape}: "
-                "pass one action for each environment."
-            )
-        tape, layout, count = self._started(), self._layout, self.num_envs
+        action = actions_of(self._label, action, self._action_shape)
+        tape, layout, count = started(self._tape, self._label), self._layout, self.num_envs
         next_obs, reward = self._empty_obs(), np.empty(count)
         cost = np.empty((count, len(layout.cost.names)))
         terminated, truncated = np.empty(count, np.bool_), np.empty(count, np.bool_)
@@ -172,16 +168,12 @@ class ForeignEnv:
 
     def snapshot(self) -> Snapshot:
         """The seeds and actions that lead to where the environments stand, and what they show."""
-        return self._started().save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
+        tape = started(self._tape, self._label)
+        return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:
         """Play the current episodes again, and see whether they lead to the same place."""
-        shown = snapshot.get("obs")
-        if shown is None or shown.shape != self._obs.shape or "actions" not in snapshot:
-            raise ValueError(
-                f"the snapshot is not one of {self.num_envs} environments like "
-                f"{self._layout.label}: restore what `snapshot` gave, with the same num_envs."
-            )
+        shown = shown_in(snapshot, self._label, self._obs.shape)
         self._tape, self._obs = Tape.load(snapshot), self._empty_obs()
         actions = snapshot["actions"]
         for i, age in enumerate(snapshot["age"].tolist()):
@@ -190,22 +182,11 @@ class ForeignEnv:
                 if self._repeat(i, action):
                     self._obs[i] = np.nan  # it ended where it should have gone on
                     break
-        differs = (self._obs != shown).any(1)
-        if differs.any():
-            raise NotReproducible(
-                f"Env {self._layout.label} is not reproducible: the same seed and actions led "
-                f"environment {self._first + int(differs.argmax())} to another observation. Draw "
-                "all randomness from self.np_random and set all state in reset()."
-            )
+        refuse_others(self._label, self._obs, shown, self._first)
         return self._obs.copy()
 
     def close(self) -> None:
         close_all(self._envs)
-
-    def _started(self) -> Tape:
-        if self._tape is None:
-            raise ValueError(f"Env {self._layout.label} has no state before its first reset(seed).")
-        return self._tape
 
     def _restart(self, ended: Bools, tape: Tape, next_obs: Floats) -> Floats:
         obs = next_obs.copy()
@@ -249,7 +230,7 @@ class ForeignEnv:
         return obs
 
     def _locate(self, error: Exception, i: int) -> None:
-        error.add_note(f"(raised in environment {self._first + i} of Env {self._layout.label})")
+        error.add_note(f"(raised in environment {self._first + i} of {self._label})")
 
 
 def _open_share(source: EnvSource, layout: Layout, first: int, count: int) -> ForeignEnv:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Snapshot
+from holdfast.envs.base import Bools, Floats, NotReproducible, Snapshot
 
 
 def episode_seed(seed: int, episode: int) -> int:
@@ -19,6 +19,36 @@ def episode_seed(seed: int, episode: int) -> int:
     if episode == 0:
         return seed
     return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0] >> 1)
+
+
+def started(tape: "Tape | None", label: str) -> "Tape":
+    """The tape of a batch that was reset."""
+    if tape is None:
+        raise ValueError(f"{label} has no state before its first reset(seed).")
+    return tape
+
+
+def shown_in(snapshot: Snapshot, label: str, shape: tuple[int, ...]) -> Floats:
+    """What the environments showed when the snapshot was taken; of another batch it is refused."""
+    shown, names = snapshot.get("obs"), ("seed", "episode", "age", "actions")
+    rows = [snapshot[name].shape[:1] for name in names if name in snapshot]
+    if shown is None or shown.shape != shape or rows != [shape[:1]] * len(names):
+        raise ValueError(
+            f"the snapshot is not one of {shape[0]} environments like {label}: restore what "
+            "`snapshot` gave, with the same num_envs."
+        )
+    return shown
+
+
+def refuse_others(label: str, obs: Floats, shown: Floats, first: int = 0) -> None:
+    """Playing an episode again must lead to the same place."""
+    differs = (obs != shown).any(1)
+    if differs.any():
+        raise NotReproducible(
+            f"{label} is not reproducible: the same seed and actions led environment "
+            f"{first + int(differs.argmax())} to another observation. Draw all randomness from "
+            "self.np_random, which reset(seed) seeds, and set all state in reset()."
+        )
 
 
 class Tape:

@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, NotReproducible, Snapshot, Step
+from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost, read_cost
 from holdfast.envs.foreign.observations import as_array, flatten_batch, row_of
 from holdfast.envs.foreign.spaces import (
@@ -31,7 +31,7 @@ from holdfast.envs.foreign.spaces import (
     still_action,
     to_native,
 )
-from holdfast.envs.foreign.tape import Tape
+from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
 
 
 def is_vector_env(env: object) -> bool:
@@ -81,13 +81,8 @@ class VectorBatch:
         return self._take(_observed(self._env.reset(seed=seed), self.label))
 
     def step(self, action: NDArray[Any]) -> Step:
-        action = np.asarray(action)
-        if action.shape != self._action_shape:
-            raise ValueError(
-                f"action has shape {action.shape}, expected {self._action_shape}: "
-                "pass one action for each environment."
-            )
-        tape, before = self._started(), self._native
+        action = actions_of(f"Env {self.label}", action, self._action_shape)
+        tape, before = started(self._tape, f"Env {self.label}"), self._native
         given = to_native(self.native_action_space, action, self._clip)
         seen = self._move(given)
         ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
@@ -106,17 +101,12 @@ class VectorBatch:
 
     def snapshot(self) -> Snapshot:
         """Seeds and actions of the current episodes, and what they show."""
-        tape = self._started()
+        tape = started(self._tape, f"Env {self.label}")
         return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:
         """Play the current episodes again, each begun so late that all reach the present."""
-        shown = snapshot.get("obs")
-        if shown is None or shown.shape != (self.num_envs, *self.observation_space.shape):
-            raise ValueError(
-                f"the snapshot is not one of {self.num_envs} environments like {self.label}: "
-                "restore what `snapshot` gave, with the same num_envs."
-            )
+        shown = shown_in(snapshot, f"Env {self.label}", self._obs.shape)
         tape, age, actions = Tape.load(snapshot), snapshot["age"], snapshot["actions"]
         self._tape, span = tape, int(age.max(initial=0))
         self._take(_observed(self._env.reset(seed=0), self.label))
@@ -132,23 +122,12 @@ class VectorBatch:
                 seen = self._move(given)
                 ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
                 self._take(seen.next_obs)
-        differs = (self._obs != shown).any(1)
-        if differs.any():
-            raise NotReproducible(
-                f"Env {self.label} is not reproducible: the same seed and actions led environment "
-                f"{int(differs.argmax())} to another observation. Draw all randomness from the "
-                "seeds given to reset()."
-            )
+        refuse_others(f"Env {self.label}", self._obs, shown)
         return self._obs.copy()
 
     def close(self) -> None:
         if self._owned:
             self._env.close()
-
-    def _started(self) -> Tape:
-        if self._tape is None:
-            raise ValueError(f"Env {self.label} has no state before its first reset(seed).")
-        return self._tape
 
     def _take(self, native: Any) -> Floats:
         """Keep what the batch shows now."""

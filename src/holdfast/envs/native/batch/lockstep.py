@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import OnProgress, Snapshot, Step
+from holdfast.envs.base import OnProgress, Snapshot, Step, actions_of
 from holdfast.envs.native.simulation import Array, Simulation
 from holdfast.envs.native.worlds import costs
 from holdfast.envs.rollout import Rollout, collect
@@ -24,11 +24,7 @@ ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 
 def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> None:
     """Refuse what would otherwise surface as a diverged simulator many steps later."""
-    if action.shape != shape:
-        raise ValueError(
-            f"{env_id} got actions of shape {action.shape}, expected {shape}: "
-            "one row for each environment, one column for each actuator."
-        )
+    actions_of(env_id, action, shape)
     if not np.isfinite(action).all():
         raise ValueError(
             f"{env_id} got an action that is not finite (first row "
