@@ -56,6 +56,34 @@ def describe(stop: KeyboardInterrupt) -> tuple[str, int]:
     return "interrupted", 128 + signal.SIGINT
 
 
+class Stuck(RuntimeError):
+    """Something that does not answer in time."""
+
+
+@contextmanager
+def deadline(seconds: float) -> Generator[None]:
+    """Inside, `Stuck` is raised after so many seconds, also in a blocking call; 0: never.
+
+    It reaches Python code and system calls of the main thread, where there are POSIX signals.
+    Compiled code that never comes back cannot be woken.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not seconds or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise Stuck(f"no answer for {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @contextmanager
 def terminable() -> Generator[None]:
     """Inside, the first SIGTERM raises `Terminated`; further ones do not disturb the ending."""

@@ -88,6 +88,8 @@ class Run:
     """Where foreign environments run: in this process, in workers; auto: where it is faster."""
     workers: int = 0
     """Processes that act; 0: one a core where that pays, 1: all in this process. Same bits."""
+    step_timeout: float = 600.0
+    """Seconds after which a foreign environment that does not answer is an error; 0: never."""
     save_every: int = 1
     """Epochs between two checkpoints."""
     keep: int = 2
@@ -103,6 +105,8 @@ class Run:
         for name in ("lam", "cost_lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1]; try 0.95.")
+        if not 0 <= self.step_timeout < float("inf"):
+            raise ValueError(f"step_timeout={self.step_timeout} must be seconds; 0 waits for ever.")
         if self.cost_value_noise < 0:
             raise ValueError(
                 f"cost_value_noise={self.cost_value_noise} must not be negative; 0 is off."

@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, RuntimeError, OSError) as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        training.fail(str(error), 2)
+        notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
+        training.fail(" ".join([str(error), *notes]), 2)
     except MemoryError as error:
         training.fail(f"there is not enough memory for this ({error}).", 2)
 

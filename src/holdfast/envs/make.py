@@ -27,6 +27,7 @@ def make_env(
     workers: int = 0,
     lockstep: bool = True,
     clip_actions: bool = True,
+    timeout: float = 0.0,
 ) -> VecEnv:
     """Native task id, probe id, a batch (VecEnv, VectorEnv), or what makes environments.
 
@@ -34,7 +35,8 @@ def make_env(
     `env_args` are the arguments to make one. What takes `num_envs` makes a whole batch.
     `workers` processes share the batch; 0: as many as there are cores for a native task that acts
     by itself for whole epochs (`lockstep=False`), since a hand-over at every step rarely pays.
-    `clip_actions` concerns Gymnasium: whether actions are clipped to the bounds of the Box.
+    `clip_actions` and `timeout` concern Gymnasium: whether actions are clipped to the bounds of the
+    Box, and the seconds that a step may take (0: any number).
     """
     costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
     if isinstance(env, str) and is_task(env):
@@ -49,12 +51,12 @@ def make_env(
         if isinstance(source, VecEnv):
             _refuse_for_vec_env(source, constraints, costs)
             return source
-        return VectorBatch(source, constraints, costs, clip_actions, owned=made)
+        return VectorBatch(source, constraints, costs, clip_actions, made, timeout)
     if vectorise == "auto" and lockstep and not workers:
         vectorise = "sync"
     return open_foreign(
         source, num_envs, constraints=constraints, cost=costs, vectorise=vectorise,
-        workers=workers, clip_actions=clip_actions,
+        workers=workers, clip_actions=clip_actions, timeout=timeout,
     )  # fmt: skip
 
 

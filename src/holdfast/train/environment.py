@@ -109,6 +109,7 @@ def open_env(
         workers=run.workers,
         lockstep=not to_evaluate and steps_in_lockstep(run),
         clip_actions=run.clip_actions != "never",
+        timeout=run.step_timeout,
     )
 
 

@@ -10,8 +10,10 @@ current episodes, and restoring plays these again (see `tape`).
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -36,7 +38,7 @@ from holdfast.envs.foreign.source import (
 from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
 from holdfast.envs.workers import WorkerEnv
-from holdfast.process import cores
+from holdfast.process import cores, deadline
 
 Vectorise = Literal["auto", "sync", "process"]
 CHEAP = 2e-4
@@ -52,6 +54,7 @@ def open_foreign(
     vectorise: Vectorise = "sync",
     workers: int = 0,
     clip_actions: bool = True,
+    timeout: float = 0.0,
 ) -> "ForeignEnv | WorkerEnv":
     """N environments of one kind.
 
@@ -66,17 +69,21 @@ def open_foreign(
                   and the source can be sent to another process
     workers       how many worker processes; 0 means one for each core
     clip_actions  whether to clip actions to the bounds of the environment's Box
+    timeout       seconds that a step of all may take; 0: for ever
     """
     _check(source, num_envs, vectorise, workers)
     source = resolve(source)
     opened = [open_env(source)]
     try:
-        layout = inspect_env(opened[0], label_of(opened[0]), constraints, cost, clip_actions)
+        with deadline(timeout):
+            layout = inspect_env(opened[0], label_of(opened[0]), constraints, cost, clip_actions)
+        layout = replace(layout, timeout=timeout)
         share = partial(_open_share, source, layout)
         wanted = min(workers or cores(), num_envs)
         shared = vectorise == "process"
         if vectorise == "auto" and wanted > 1 and not is_instance(source):
-            dear = workers or num_envs * _seconds_of_step(opened[0], layout) >= CHEAP
+            with deadline(timeout):
+                dear = workers or num_envs * _seconds_of_step(opened[0], layout) >= CHEAP
             shared = bool(dear) and _sendable(share)
         if shared:
             model = ForeignEnv(opened, layout)
@@ -134,6 +141,7 @@ class ForeignEnv:
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
         self._tape: Tape | None = None
+        self._asked = 0  # the environment that is at work
         self._obs: Floats = self._empty_obs()
 
     def reset(self, seed: int) -> Floats:
@@ -151,16 +159,13 @@ class ForeignEnv:
         cost = np.empty((count, len(layout.cost.names)))
         terminated, truncated = np.empty(count, np.bool_), np.empty(count, np.bool_)
         given = to_native(layout.native_actions, action, layout.clip_actions)
-        i = 0
-        try:
+        with self._watched(tape):
             for i, env in enumerate(self._envs):
+                self._asked = i
                 done = step_env(env, self._current[i], given[i])
                 self._write(i, done.next_obs, next_obs)
                 reward[i], cost[i] = done.reward, read_cost(layout.cost, done)
                 terminated[i], truncated[i] = done.terminated, done.truncated
-        except Exception as error:
-            self._locate(error, i)
-            raise
         ended = terminated | truncated
         tape.record(action, ended)
         self._obs = self._restart(ended, tape, next_obs) if ended.any() else next_obs
@@ -197,20 +202,16 @@ class ForeignEnv:
     def _repeat(self, i: int, action: NDArray[Any]) -> bool:
         """One step of one environment again; whether its episode ended."""
         given = to_native(self._layout.native_actions, action[None], self._layout.clip_actions)
-        try:
+        self._asked = i
+        with self._watched(started(self._tape, self._label)):
             done = step_env(self._envs[i], self._current[i], given[0])
             self._write(i, done.next_obs, self._obs)
-        except Exception as error:
-            self._locate(error, i)
-            raise
         return bool(done.terminated or done.truncated)
 
     def _begin(self, i: int, tape: Tape, obs: Floats) -> None:
-        try:
+        self._asked = i
+        with self._watched(tape):
             self._write(i, reset_env(self._envs[i], tape.seed_of(i)), obs)
-        except Exception as error:
-            self._locate(error, i)
-            raise
 
     def _write(self, i: int, native: Any, out: Floats) -> None:
         flat = flatten(self._layout.native_observations, native)
@@ -229,8 +230,16 @@ class ForeignEnv:
         obs: Floats = np.empty((len(self._envs), *space.shape), dtype_of(space))
         return obs
 
-    def _locate(self, error: Exception, i: int) -> None:
-        error.add_note(f"(raised in environment {self._first + i} of {self._label})")
+    @contextmanager
+    def _watched(self, tape: Tape) -> Generator[None]:
+        """An error says in which environment and where; one that hangs becomes an error."""
+        try:
+            with deadline(self._layout.timeout):
+                yield
+        except Exception as error:
+            place = f"environment {self._first + self._asked} of {self._label}"
+            error.add_note(f"(raised in {place}, {tape.describe(self._asked)})")
+            raise
 
 
 def _open_share(source: EnvSource, layout: Layout, first: int, count: int) -> ForeignEnv:

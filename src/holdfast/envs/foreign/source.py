@@ -66,6 +66,8 @@ class Layout:
     cost: CostSource
     clip_actions: bool
     time_limit: int | None
+    timeout: float = 0.0
+    """Seconds that a step or reset of the whole batch may take; 0: for ever."""
 
 
 def is_instance(source: EnvSource) -> bool:

@@ -68,6 +68,10 @@ class Tape:
         """The seed of the current episode of environment i."""
         return episode_seed(int(self._seed[i]), int(self._episode[i]))
 
+    def describe(self, i: int) -> str:
+        """How far environment i has come."""
+        return f"after {int(self._age[i])} steps of its episode {int(self._episode[i]) + 1}"
+
     def record(self, action: NDArray[Any], ended: Bools) -> None:
         """After a step."""
         self._actions.append(action.copy())

@@ -13,7 +13,8 @@ In NEXT_STEP the step after an end would ignore its action and belong to no epis
 reset it never comes. Who cannot be reset so must be made with SAME_STEP.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import gymnasium as gym
@@ -32,6 +33,7 @@ from holdfast.envs.foreign.spaces import (
     to_native,
 )
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
+from holdfast.process import deadline
 
 
 def is_vector_env(env: object) -> bool:
@@ -59,8 +61,10 @@ class VectorBatch:
         cost: CostFunction | None = None,
         clip_actions: bool = True,
         owned: bool = False,
+        timeout: float = 0.0,
     ) -> None:
-        self._env, self._clip, self._owned = env, clip_actions, owned
+        self._env, self._clip, self._owned, self._timeout = env, clip_actions, owned, timeout
+        self._steps = 0
         self.num_envs = int(env.num_envs)
         self.label = type(getattr(env, "unwrapped", env)).__name__
         self.native_observation_space = env.single_observation_space
@@ -78,7 +82,9 @@ class VectorBatch:
     def reset(self, seed: int) -> Floats:
         """Environment i gets `seed + i`."""
         self._tape = Tape(np.arange(seed, seed + self.num_envs))
-        return self._take(_observed(self._env.reset(seed=seed), self.label))
+        with self._watched():
+            returned = self._env.reset(seed=seed)
+        return self._take(_observed(returned, self.label))
 
     def step(self, action: NDArray[Any]) -> Step:
         action = actions_of(f"Env {self.label}", action, self._action_shape)
@@ -129,6 +135,16 @@ class VectorBatch:
         if self._owned:
             self._env.close()
 
+    @contextmanager
+    def _watched(self) -> Generator[None]:
+        """An error says in which step of the batch; one that hangs becomes an error."""
+        try:
+            with deadline(self._timeout):
+                yield
+        except Exception as error:
+            error.add_note(f"(raised in step {self._steps} of the batch Env {self.label})")
+            raise
+
     def _take(self, native: Any) -> Floats:
         """Keep what the batch shows now."""
         self._native, self._obs = native, self._flat(native)
@@ -148,7 +164,9 @@ class VectorBatch:
         # Batches of tensors want tensors, on their device: what they showed makes one.
         like = next(iter(_leaves(self._native)))
         action = like.new_tensor(given) if hasattr(like, "new_tensor") else given
-        returned = self._env.step(action)
+        self._steps += 1
+        with self._watched():
+            returned = self._env.step(action)
         if not isinstance(returned, tuple) or len(returned) not in (5, 6):
             raise ValueError(
                 f"step() of Env {self.label} must return (obs, reward, terminated, truncated, "

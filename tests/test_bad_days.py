@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments that raise, hang or answer nonsense: where, when, and what is left of the run."""
+
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from holdfast.cli import main
+from holdfast.envs.foreign.batch import open_foreign
+from holdfast.envs.foreign.vector import VectorBatch
+from holdfast.process import Stuck, deadline
+from holdfast.runs import checkpoint
+from holdfast.runs.folder import create, load_state
+from holdfast.runs.training import train_in_folder
+from holdfast.train.environment import open_env
+from small_runs import small
+
+
+class Moody(gym.Env):
+    """Episodes of ten steps; from its `after`-th step on it does what `fault` says."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float64)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, fault="", after=0):
+        self.fault, self.after, self.made = fault, after, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(2), {}
+
+    def step(self, action):
+        self.time, self.made = self.time + 1, self.made + 1
+        obs, cost = np.full(2, 0.1), {"cost": 1.0}
+        if self.fault and self.made > self.after:
+            match self.fault:
+                case "raise":
+                    raise KeyError("valve")
+                case "sleep":
+                    time.sleep(60)
+                case "spin":
+                    while True:
+                        pass
+                case "shape":
+                    obs = np.zeros(5)
+                case "values":
+                    return obs, 0.0, False
+        return obs, 1.0, False, self.time == 10, cost
+
+
+def batch(fault, **options):
+    """Three environments of which the second is faulty after five steps."""
+    made = iter(["", fault, ""])
+    if options.get("vectorise") == "process":
+        return open_foreign(lambda: Moody(fault, 5), 2, **options)
+    return open_foreign(lambda: Moody(next(made), 5), 3, **options)
+
+
+def until_it_fails(env, count):
+    env.reset(0)
+    for _ in range(20):
+        env.step(np.zeros((count, 1)))
+
+
+@pytest.mark.parametrize("fault", ["sleep", "spin"])
+def test_one_that_hangs_is_named_with_its_step(fault):
+    env = batch(fault, timeout=0.5)
+    with pytest.raises(Stuck, match=r"no answer for 0\.5 s") as caught:
+        until_it_fails(env, 3)
+    assert (
+        "environment 1 of Env 'Moody', after 5 steps of its episode 1" in caught.value.__notes__[0]
+    )
+
+
+def test_one_that_hangs_in_a_worker_is_named_too():
+    env = batch("sleep", vectorise="process", workers=2, timeout=0.5)
+    with pytest.raises(RuntimeError, match=r"Stuck: no answer .*environment 0 .*after 5 steps"):
+        until_it_fails(env, 2)
+
+
+def test_a_batch_that_hangs_is_named_with_its_step():
+    env = SyncVectorEnv(
+        [lambda: Moody("sleep", 7)], autoreset_mode=AutoresetMode.SAME_STEP
+    )  # one step of it is made to look at it
+    with pytest.raises(Stuck) as caught:
+        until_it_fails(VectorBatch(env, timeout=0.5), 1)
+    assert "step 8 of the batch" in caught.value.__notes__[0]
+
+
+def test_a_deadline_disturbs_nobody_who_is_in_time():
+    """The control: neither inside, nor afterwards, nor without one."""
+    until_it_fails(batch("", timeout=0.2), 3)
+    with deadline(0.05):
+        pass
+    with deadline(0.0):
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "told"),
+    [
+        ("raise", KeyError, "valve"),
+        ("shape", ValueError, "observation has 5 numbers, observation_space says 2"),
+        ("values", ValueError, "returned 3 values, expected"),
+    ],
+)
+def test_a_fault_is_named_with_its_environment_and_step(fault, kind, told):
+    with pytest.raises(kind, match=told) as caught:
+        until_it_fails(batch(fault), 3)
+    assert (
+        "environment 1 of Env 'Moody', after 5 steps of its episode 1" in caught.value.__notes__[0]
+    )
+
+
+def test_after_a_fault_the_run_goes_on_where_it_was(tmp_path):
+    """Four environments, 40 steps an epoch: the fault comes in the second."""
+    run = small("moody", epochs=2, num_envs=4, epoch_steps=40, workers=1)
+    env = open_env(run, lambda: Moody("raise", 12))
+    folder = create(tmp_path / "run", run, env)
+    with pytest.raises(KeyError, match="valve"):
+        for _ in train_in_folder(folder, env):
+            pass
+    assert checkpoint.epochs(folder.path) == [1] and not folder.finished
+    state, _ = load_state(folder)
+    for _ in train_in_folder(folder, open_env(run, Moody), state=state):
+        pass
+    assert folder.finished
+
+
+FILE = """
+import time
+from test_bad_days import Moody
+
+class Late(Moody):
+    def __init__(self):
+        super().__init__("sleep", 5)
+"""
+
+
+def test_on_the_command_line_it_is_one_sentence(tmp_path, monkeypatch, capsys):
+    (tmp_path / "late.py").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    words = "train c-trpo late.py:Late --cost-limit 5 --num-envs 2 --epoch-steps 40 --workers 1"
+    with pytest.raises(SystemExit) as stop:
+        main([*words.split(), "--step-timeout", "0.5", "--quiet", "--out", "run"])
+    told = " ".join(capsys.readouterr().err.split())
+    assert stop.value.code == 2 and "no answer for 0.5 s" in told and "after 4 steps" in told
