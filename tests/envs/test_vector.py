@@ -2,11 +2,16 @@
 """Batches of the user's own: each autoreset mode gives the numbers of the plain loop."""
 
 import importlib.util
+import warnings
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from holdfast import Agent
@@ -240,3 +245,73 @@ def test_an_agent_learns_on_it_and_leaves_it_open():
     assert isinstance(
         make_env(lambda num_envs: vector(AutoresetMode.DISABLED, count=num_envs), 2), VectorBatch
     )
+
+
+class PoolLike(gym.vector.VectorEnv):
+    """EnvPool's shape: seeds fixed when it is made, reset(env_id), a spec with a config."""
+
+    metadata: ClassVar = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    single_observation_space = spaces.Box(-9.0, 9.0, (2,), np.float32)
+    single_action_space = spaces.Discrete(2)
+    observation_space, action_space = single_observation_space, single_action_space
+    spec = SimpleNamespace(config=SimpleNamespace(num_envs=3, max_episode_steps=6))
+
+    def __init__(self):
+        self.num_envs, self.elapsed = 3, np.zeros(3, np.int32)
+        self.ended = np.zeros(3, np.bool_)
+
+    def reset(self, env_id=None, *, seed=None, options=None):
+        if seed is not None:
+            warnings.warn("reset(seed=...) is ignored", stacklevel=2)  # an error in these tests
+        which = np.arange(3) if env_id is None else np.asarray(env_id)
+        self.elapsed[which], self.ended[which] = 0, False
+        return self.shown()[which], {"env_id": which, "elapsed_step": self.elapsed[which].copy()}
+
+    def step(self, action, env_id=None):
+        assert action.shape == (3,)
+        self.elapsed = np.where(self.ended, 0, self.elapsed + 1)
+        self.ended = (self.elapsed >= 4 + np.arange(3)) & ~self.ended
+        info = {"env_id": np.arange(3), "elapsed_step": self.elapsed.copy()}
+        return self.shown(), np.ones(3), self.ended.copy(), np.zeros(3, np.bool_), info
+
+    def shown(self):
+        return np.stack([np.arange(3), self.elapsed], 1).astype(np.float32)
+
+
+def pools():
+    """EnvPool itself too, where it is installed; it is no part of the set-up."""
+    made = {"like": PoolLike}
+    if importlib.util.find_spec("envpool") is not None:
+        envpool = importlib.import_module("envpool")
+        made["real"] = lambda: envpool.make("CartPole-v1", env_type="gymnasium", num_envs=3)
+    return made
+
+
+def elapsed_step(obs, action, next_obs, info):
+    return float(info["elapsed_step"])
+
+
+@pytest.mark.parametrize("name", pools())
+def test_envpool_s_episodes_have_no_step_that_belongs_to_none(name):
+    """Its own count of an episode's steps is the cost: 1, 2, ... and after an end 1 again."""
+    batch = VectorBatch(pools()[name](), cost=elapsed_step)
+    assert batch.time_limit and not batch.can_snapshot
+    obs, age, ends = batch.reset(0), np.zeros(3), 0
+    for _ in range(40):
+        step = batch.step(np.zeros(3, np.int64))
+        age += 1
+        assert step.cost[:, 0].tolist() == age.tolist()
+        ended = step.terminated | step.truncated
+        assert (step.obs != step.next_obs).any(1).tolist() == ended.tolist()
+        assert (obs != step.next_obs).any(1).all()
+        age[ended], obs, ends = 0, step.obs, ends + ended.sum()
+    assert ends > 9
+
+
+@pytest.mark.parametrize("name", pools())
+def test_the_control_has_such_steps(name):
+    """The same batch without our resets: after an end its own count shows 0."""
+    env = pools()[name]()
+    env.reset()
+    counts = [env.step(np.zeros(3, np.int32))[-1]["elapsed_step"] for _ in range(20)]
+    assert (np.array(counts) == 0).any()

@@ -10,9 +10,11 @@ How it begins new episodes is its autoreset mode:
                 the seed of each episode, so that a tape brings it back
 
 In NEXT_STEP the step after an end would ignore its action and belong to no episode; with the masked
-reset it never comes. Who cannot be reset so must be made with SAME_STEP.
+reset it never comes. EnvPool resets some by reset(env_id) instead, and its seeds are its own. Who
+can do neither must be made with SAME_STEP.
 """
 
+import inspect
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -73,8 +75,11 @@ class VectorBatch:
         self.action_space = plain_action_space(env.single_action_space, self.label)
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         spec = getattr(env, "spec", None)
-        self.time_limit: int | None = getattr(spec, "max_episode_steps", None)
-        self.can_snapshot = mode_of(env) is not AutoresetMode.SAME_STEP
+        known = spec if hasattr(spec, "max_episode_steps") else getattr(spec, "config", None)
+        self.time_limit: int | None = getattr(known, "max_episode_steps", None)
+        self._by_id = "env_id" in inspect.signature(env.reset).parameters  # EnvPool's way
+        self._by_itself = mode_of(env) is AutoresetMode.SAME_STEP
+        self.can_snapshot = not (self._by_itself or self._by_id)
         self._tape: Tape | None = None
         self._costs = self._inspect(constraints, cost)
         self.cost_names = self._costs.names
@@ -82,9 +87,7 @@ class VectorBatch:
     def reset(self, seed: int) -> Floats:
         """Environment i gets `seed + i`."""
         self._tape = Tape(np.arange(seed, seed + self.num_envs))
-        with self._watched():
-            returned = self._env.reset(seed=seed)
-        return self._take(_observed(returned, self.label))
+        return self._take(self._start(seed))
 
     def step(self, action: NDArray[Any]) -> Step:
         action = actions_of(f"Env {self.label}", action, self._action_shape)
@@ -92,7 +95,7 @@ class VectorBatch:
         given = to_native(self.native_action_space, action, self._clip)
         seen = self._move(given)
         ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
-        if not self.can_snapshot:
+        if self._by_itself:
             true_next = _final(seen, ended, before)
             next_obs = self._flat(true_next) if ended.any() else self._flat(seen.next_obs)
             obs = self._take(seen.next_obs)
@@ -115,7 +118,7 @@ class VectorBatch:
         shown = shown_in(snapshot, f"Env {self.label}", self._obs.shape)
         tape, age, actions = Tape.load(snapshot), snapshot["age"], snapshot["actions"]
         self._tape, span = tape, int(age.max(initial=0))
-        self._take(_observed(self._env.reset(seed=0), self.label))
+        self._take(self._start(0))
         ended = np.zeros(self.num_envs, np.bool_)
         for left in range(span, -1, -1):
             begins = (age == left) | (ended & (age < left))
@@ -155,9 +158,18 @@ class VectorBatch:
         return flatten_batch(self.native_observation_space, native, self.num_envs).astype(dtype)
 
     def _begin(self, tape: Tape, which: Bools) -> Any:
-        """Reset some, each with the seed of its episode."""
+        """Reset some, each with the seed of its episode; what all show then."""
+        if self._by_id:
+            obs, info = self._env.reset(np.flatnonzero(which).astype(np.int32))
+            return _map(lambda whole, some: _placed(whole, some, info["env_id"]), self._native, obs)
         seeds = [tape.seed_of(i) for i in range(self.num_envs)]
         returned = self._env.reset(seed=seeds, options={"reset_mask": which.copy()})
+        return _observed(returned, self.label)
+
+    def _start(self, seed: int) -> Any:
+        """Reset all."""
+        with self._watched():
+            returned = self._env.reset() if self._by_id else self._env.reset(seed=seed)
         return _observed(returned, self.label)
 
     def _move(self, given: NDArray[Any]) -> Transition:
@@ -181,7 +193,7 @@ class VectorBatch:
 
     def _inspect(self, constraints: Sequence[str] | None, cost: CostFunction | None) -> CostSource:
         """Where the costs are, from one step; and whether some can be reset alone."""
-        first = self._take(_observed(self._env.reset(seed=0), self.label))
+        first = self._take(self._start(0))
         before = self._native
         still = np.broadcast_to(still_action(self.action_space), self._action_shape)
         seen = self._move(to_native(self.native_action_space, still, self._clip))
@@ -245,6 +257,12 @@ def _final(seen: Transition, ended: Bools, before: Any) -> Any:
 def _patched(whole: Any, last: Any, ended: Bools) -> NDArray[Any]:
     result = as_array(whole).copy()
     result[ended] = as_array(last)[ended]
+    return result
+
+
+def _placed(whole: Any, some: Any, rows: Any) -> NDArray[Any]:
+    result = as_array(whole).copy()
+    result[np.asarray(rows)] = as_array(some)
     return result
 
 
