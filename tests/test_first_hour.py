@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from holdfast import Agent, cli
+from holdfast import Agent, bars, cli
 from holdfast.envs.check import Finding, print_findings
 from holdfast.envs.make import make_env
 from holdfast.runs.folder import open_folder
@@ -76,3 +76,44 @@ def test_an_unstable_simulation_leaves_no_file(tmp_path, monkeypatch, capfd):
     env.step(np.zeros((1, 3), np.float32))
     assert "MuJoCo: Nan, Inf or huge value" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def a_run(clock, epochs=10, steps=20_000, pace=1e-3, update=3.0, compiling=(25.0, 40.0)):
+    """(what is reported, seconds that are left in truth) of a run whose clock is ours."""
+    whole = epochs * (steps * pace + update) + sum(compiling)
+    clock.now += compiling[0]
+    for epoch in range(epochs):
+        for done in range(640, steps, 640):
+            clock.now += 640 * pace
+            yield "advance", epoch * steps + done, whole - clock.now
+        clock.now += (steps - done) * pace + update + (compiling[1] if epoch == 0 else 0)
+        yield "write", (epoch + 1) * steps, whole - clock.now
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_the_time_left_is_sane_from_the_first_seconds(monkeypatch):
+    """Compilation is no pace: it comes before the first step and in the first update."""
+    clock, row = (
+        Clock(),
+        dict.fromkeys("ep_return ep_cost cost_regret_raw steps_per_second".split(), 1),
+    )
+    monkeypatch.setattr(bars, "time", clock)
+    bar = bars.Bar(200_000, {"cost": 1.0}, "run", every=1e9, console=Console(file=io.StringIO()))
+    assert bar.left(0) is None
+    told, naive = [], []
+    for what, steps, truth in a_run(clock):
+        bar.advance(steps) if what == "advance" else bar.write(steps, row)
+        left = bar.left(steps)
+        if left is not None:
+            told.append(abs(left - truth) <= 0.35 * truth + 3.0)  # and an update is one piece
+            naive.append((clock.now * (200_000 - steps) / steps) / max(truth, 3.0))
+    assert len(told) > 300, "from the second report on"
+    # The first epoch cannot know the updates to come, nor its own compilation.
+    assert all(told)
+    assert max(naive) > 5, "the control: elapsed time would say six times too much"

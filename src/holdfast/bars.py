@@ -49,7 +49,7 @@ class Bar:
         self.console = console or Console(file=sys.stderr)
         self.limits = dict(limits)
         self.total, self.title, self.every = total, title, every
-        self.started, self.first = time.monotonic(), done
+        self.pace = Pace()
         self.spoke = 0.0
         self.row: Row | None = None
         self.live = self.console.is_terminal
@@ -72,11 +72,13 @@ class Bar:
 
     def advance(self, env_steps: int) -> None:
         """Inside an epoch: move the bar only."""
+        self.pace.saw(env_steps)
         if self.live:
             self.progress.update(self.task, completed=min(env_steps, self.total))
 
     def write(self, env_steps: int, metrics: Row) -> None:
         self.row = metrics
+        self.pace.saw(env_steps, epoch_ended=True)
         if self.live:
             self.progress.update(self.task, completed=min(env_steps, self.total))
             self.display.update(self.table())
@@ -106,11 +108,9 @@ class Bar:
         return "recovering" if (self.row or {}).get("recovering", 0) else "improving"
 
     def left(self, env_steps: int) -> float | None:
-        """Seconds, from the pace since the start of this process."""
-        made = env_steps - self.first
-        if made <= 0:
-            return None
-        return (time.monotonic() - self.started) * (self.total - env_steps) / made
+        """Seconds; None before anything is known."""
+        each = self.pace.seconds_of_step()
+        return None if each is None else each * (self.total - env_steps)
 
     def table(self) -> Table:
         table = Table.grid(expand=True)
@@ -130,6 +130,40 @@ class Bar:
     def close(self) -> None:
         if self.live:
             self.display.stop()
+
+
+class Pace:
+    """Seconds that a step takes, without what only the beginning takes.
+
+    The first epoch compiles, before its first step and again in its update. So it speaks only from
+    one of its own steps to another, and is forgotten when an epoch after it has ended.
+    """
+
+    def __init__(self) -> None:
+        self.marks: list[tuple[float, int]] = []
+        """(time, steps) from which the pace counts, and the newest."""
+        self.epochs = 0
+        self.first: float | None = None
+        """Of the first epoch's own steps."""
+
+    def saw(self, steps: int, epoch_ended: bool = False) -> None:
+        """Now there are so many steps."""
+        mark = (time.monotonic(), steps)
+        if epoch_ended and not self.epochs:
+            self.first, self.marks = self._between(), []
+        self.epochs += epoch_ended
+        self.marks = [*self.marks[:1], mark]
+
+    def seconds_of_step(self) -> float | None:
+        """None before anything is known."""
+        known = self._between() if self.epochs != 1 else None
+        return self.first if known is None else known
+
+    def _between(self) -> float | None:
+        if not self.marks or self.marks[-1][1] <= self.marks[0][1]:
+            return None
+        (begun, first), (now, last) = self.marks[0], self.marks[-1]
+        return (now - begun) / (last - first)
 
 
 class Remaining(ProgressColumn):

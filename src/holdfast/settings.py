@@ -170,12 +170,19 @@ def choices(kind: object) -> Collection[object] | None:
     return None
 
 
+def near_miss(word: str, known: Iterable[str]) -> str | None:
+    """What a slip of the keyboard may have meant; None where nothing is as near as that."""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower()[:200], names, n=1, cutoff=0.75)
+    return names[close[0]] if close else None
+
+
 def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """The end of a sentence about an unknown word: what it may have meant, or what there is."""
     names = list(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
+    close = near_miss(word, names)
+    if close is not None:
+        return f"; did you mean '{close}'?"
     return f"; {otherwise or 'known are ' + ', '.join(names) + '.'}"
 
 

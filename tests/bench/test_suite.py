@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.algorithms import ALGORITHMS
-from holdfast.bench.estimate import duration, forecast
+from holdfast.bench.estimate import duration, forecast, volume
 from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
 from holdfast.cli.comparing import bench, refuse_other_settings
 from holdfast.run import to_json
@@ -123,6 +123,7 @@ def test_a_dry_run_prints_the_cells(tmp_path: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr()
     assert said.out.split() == ["trpo_probe-Speed-v0_seed0", "trpo_probe-Speed-v0_seed1"]
     assert "2 runs of 400 steps, 0 done, 2 at a time" in said.err and "rough" in said.err
+    assert "of a core" in said.err and "kB on disk" in said.err
     assert not (tmp_path / "out").exists()
     for wrong in ({"steps": 0.5}, {"seeds": "a"}):
         with pytest.raises(ValueError, match="must be a"):
@@ -160,9 +161,11 @@ def test_the_forecast_learns_from_earlier_runs(tmp_path: Path):
 
 
 def test_durations_claim_no_more_than_they_know():
-    assert [duration(s) for s in (45, 700, 9000, 700_000)] == [
-        "45 s",
-        "12 min",
-        "2.5 h",
-        "8.1 days",
-    ]
+    told = {
+        45: "45 s", 59.7: "60 s", 100: "1 min", 700: "11 min", 7800: "2 h 10 min",
+        7130: "1 h 59 min", 7190: "2 h", 40_000: "11 h", 90_000: "1 day 1 h", 700_000: "8 days 2 h",
+        2_000_000: "23 days",
+    }  # fmt: skip
+    assert {seconds: duration(seconds) for seconds in told} == told
+    sizes = {10: "1 kB", 45_000: "45 kB", 1_240_000: "1.2 MB", 31e7: "310 MB", 2.4e9: "2.4 GB"}
+    assert {size: volume(size) for size in sizes} == sizes

@@ -363,13 +363,26 @@ def test_refuses_bad_input_in_one_sentence():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("Pendulum-v2", "Pendulum-v1"), ("probe/Shortcut-v1", "probe/Shortcut-v0")]
+    ("wrong", "right"),
+    [
+        ("Pendulum-v2", "Pendulum-v1"),
+        ("pendulum-v1", "Pendulum-v1"),
+        ("probe/Shortcut-v1", "probe/Shortcut-v0"),
+        ("SafetyHoperVelocity-v1", "SafetyHopperVelocity-v1"),
+    ],
 )
 def test_unknown_id_suggests_a_known_one(wrong, right):
     with pytest.raises(ValueError, match=f"unknown env '{wrong}'; did you mean '{right}'"):
         make_env(wrong, 2)
     with pytest.raises(ValueError, match="there is no module 'nosuchpackage'"):
         make_env("nosuchpackage:A-v0", 2)
+
+
+@pytest.mark.parametrize("name", ["MyRobot-v0", "Tank", "Valve-v0", "x"])
+def test_an_id_that_is_near_none_suggests_none(name):
+    """The control: a suggestion that is no near miss only misleads."""
+    with pytest.raises(ValueError, match=f"unknown env '{name}'; `holdfast envs` shows ours"):
+        make_env(name, 2)
 
 
 # Processes

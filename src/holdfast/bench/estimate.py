@@ -6,21 +6,26 @@ the same task. Without any, the environment itself is timed for a moment; learni
 to take what it takes C-TRPO with the default networks on one core, which is rough.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from holdfast.bench.suite import Cell
 from holdfast.run import Run
 from holdfast.runs.progress import tail
-from holdfast.train.environment import open_env
+from holdfast.train.environment import Spaces, open_env
+from holdfast.train.state import first_state
 
 LEARNING = 80e-6
 """Seconds for each step beside the environment's own: acting, estimating, updating."""
+ROW = 450.0
+"""Bytes of an epoch in progress.csv."""
 START_UP = 15.0
 """Seconds of each cell before its first epoch: imports and compilation."""
 
@@ -33,6 +38,8 @@ class Forecast:
     measured: int
     """Cells whose pace is known from runs on disk; the others rest on a moment's timing."""
     cells: int
+    size: float
+    """Bytes that their folders will take."""
 
     def __str__(self) -> str:
         share = (
@@ -40,15 +47,19 @@ class Forecast:
             if self.measured == self.cells
             else "rough: environments timed for a moment, learning assumed"
         )
-        return f"about {duration(self.seconds)} ({self.cpu_hours:.3g} core hours; {share})"
+        work = duration(3600 * self.cpu_hours)
+        return (
+            f"about {duration(self.seconds)} ({work} of a core; {share}), and about "
+            f"{volume(self.size)} on disk"
+        )
 
 
 def forecast(cells: Sequence[Cell], out: Path, jobs: int) -> Forecast:
     """The time that the unfinished cells need."""
     paces = _paces(cells, out)
-    timed: dict[str, float] = {}
+    timed: dict[str, tuple[float, float]] = {}
     needs: list[float] = []
-    known = 0
+    known, size = 0, 0.0
     for cell in cells:
         if (out / cell.name / "done.json").exists():
             continue
@@ -58,12 +69,13 @@ def forecast(cells: Sequence[Cell], out: Path, jobs: int) -> Forecast:
         )
         pace = paces.get((run.name, run.env)) or paces.get(("", run.env))
         known += pace is not None
+        if pace is None or run.env not in timed:
+            timed[run.env] = timed.get(run.env) or _looked_at(run, pace is None)
         if pace is None:
-            if run.env not in timed:
-                timed[run.env] = _timed(run)
-            pace = 1.0 / (1.0 / timed[run.env] + LEARNING)
+            pace = 1.0 / (1.0 / timed[run.env][0] + LEARNING)
         needs.append(START_UP + left / pace)
-    return Forecast(_schedule(needs, jobs), sum(needs) / 3600, known, len(needs))
+        size += run.keep * timed[run.env][1] + run.epochs * ROW
+    return Forecast(_schedule(needs, jobs), sum(needs) / 3600, known, len(needs), size)
 
 
 def _paces(cells: Sequence[Cell], out: Path) -> dict[tuple[str, str], float]:
@@ -77,10 +89,14 @@ def _paces(cells: Sequence[Cell], out: Path) -> dict[tuple[str, str], float]:
     return {key: float(np.median(values)) for key, values in seen.items()}
 
 
-def _timed(run: Run, seconds: float = 0.3) -> float:
-    """Steps per second of the environments alone, under random actions."""
+def _looked_at(run: Run, timed: bool, seconds: float = 0.3) -> tuple[float, float]:
+    """(steps per second of the environments alone, under random actions; bytes of a checkpoint)."""
     env = open_env(run, trusted=True)
     try:
+        arrays = jax.tree.leaves(first_state(run, Spaces.of(run, env), shapes_only=True).learner)
+        size = float(sum(leaf.size * leaf.dtype.itemsize for leaf in arrays))
+        if not timed:
+            return 0.0, size
         env.reset(0)
         env.action_space.seed(0)
         draw = lambda: np.stack([env.action_space.sample() for _ in range(env.num_envs)])
@@ -89,7 +105,7 @@ def _timed(run: Run, seconds: float = 0.3) -> float:
         while time.perf_counter() - begun < seconds:
             env.step(draw())
             steps += env.num_envs
-        return steps / (time.perf_counter() - begun)
+        return steps / (time.perf_counter() - begun), size
     finally:
         env.close()
 
@@ -104,12 +120,21 @@ def _schedule(needs: Sequence[float], jobs: int) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Two digits are honest: 45 s, 12 min, 3.5 h, 8.2 days."""
-    for unit, size in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 1.5 * size:
-            return (
-                f"{seconds / size:.2g} {unit}"
-                if seconds < 10 * size
-                else f"{seconds / size:.0f} {unit}"
-            )
+    """No finer than it is known: 45 s, 12 min, 2 h 10 min, 8 days 2 h."""
+    for (unit, size), (part, less) in itertools.pairwise(UNITS):
+        if seconds >= size:
+            whole, rest = divmod(round(seconds / less), round(size / less))
+            more = f" {rest} {part}" if rest and whole < 10 and less > 1 else ""
+            return f"{whole} {unit}{'s' if unit == 'day' and whole > 1 else ''}{more}"
     return f"{seconds:.0f} s"
+
+
+UNITS = (("day", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
+
+
+def volume(size: float) -> str:
+    """45 kB, 1.2 MB, 310 MB, 2.4 GB."""
+    for unit, one in (("GB", 1e9), ("MB", 1e6)):
+        if size >= one:
+            return f"{size / one:.1f} {unit}" if size < 10 * one else f"{size / one:.0f} {unit}"
+    return f"{max(1, round(size / 1e3))} kB"

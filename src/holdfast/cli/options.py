@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from tyro.conf import OmitArgPrefixes, UseAppendAction
 
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
-from holdfast.settings import Setting, changed, choices, leaves
+from holdfast.settings import Setting, changed, choices, leaves, near_miss
 
 HIDDEN = ("env", "env_args", "cost", "name", "origin", "limits", "preset")
 """Settings of `Run` that are given in another way than by a flag of their name."""
@@ -99,8 +98,8 @@ def parse_run(
     if unknown:
         known = {field.name for field in dataclasses.fields(Options)} | {s.name for s in found}
         word = unknown[0].strip("-").replace("-", "_").partition("=")[0]
-        close = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
-        hint = f"did you mean '{flag(close[0])}'?" if close else "--help shows all."
+        close = near_miss(word, known)
+        hint = f"did you mean '{flag(close)}'?" if close else "--help shows all."
         raise ValueError(f"unknown option '{unknown[0]}'; {hint}")
     values = {leaf.name: leaf.value for leaf in leaves(given)}
     changes = {setting.path: values[setting.name] for setting in found}
@@ -169,12 +168,18 @@ WHOLE = Annotated[
 
 def renamed(run: Run, env: str | None, args: Iterable[str], cost: str | None) -> Run:
     """The run with the names that a command line gives, the environment with its arguments."""
-    given = parse_args(args)
+    given = args_of(env, args)
+    if env is not None:
+        run = dataclasses.replace(run, env=env, env_args=given or {})
+    return run if cost is None else dataclasses.replace(run, cost=cost)
+
+
+def args_of(env: str | None, pairs: Iterable[str]) -> dict[str, object] | None:
+    """The arguments of the environment that a command line names; None where it names none."""
+    given = parse_args(pairs)
     if given and env is None:
         raise ValueError("--env-arg belongs to --env: name the environment too.")
-    if env is not None:
-        run = dataclasses.replace(run, env=env, env_args=given)
-    return run if cost is None else dataclasses.replace(run, cost=cost)
+    return None if env is None else given
 
 
 def parse_args(pairs: Iterable[str]) -> dict[str, object]:

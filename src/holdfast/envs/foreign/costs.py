@@ -9,12 +9,12 @@ real step and settles on a source; `read_cost` then reads K numbers from every s
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from holdfast.envs.base import Floats
+from holdfast.settings import near_miss
 
 CostFunction = Callable[..., Any]
 """(obs, action, next_obs) or (obs, action, next_obs, info) -> a number, or one per constraint."""
@@ -158,8 +158,8 @@ def _mismatch(label: str, seen: Transition, count: int, constraints: tuple[str, 
         remedy = "leave constraints out" if count == 1 else f"name all {count}"
         return f"Env {label} reports {have}, but constraints are {asked}: {remedy}."
     unknown = next((n for n in constraints if n.removeprefix("cost_") not in available), asked)
-    close = get_close_matches(unknown, available, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
+    close = near_miss(unknown, available)
+    hint = f"; did you mean {close!r}?" if close else "."
     return f"Env {label} has no constraint {unknown!r}; it reports {', '.join(available)}{hint}"
 
 

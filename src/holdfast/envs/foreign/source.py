@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, cast
 
 import gymnasium as gym
@@ -20,6 +19,7 @@ from holdfast.envs.foreign.spaces import (
     still_action,
     to_native,
 )
+from holdfast.settings import near_miss
 
 EnvSource = str | EnvSpec | Callable[..., Any] | Any
 """A name (see `references`), a Gymnasium spec, what makes one environment, or an environment."""
@@ -156,8 +156,8 @@ def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
     try:
         return gym.spec(own if colon else name)
     except (gym.error.Error, ModuleNotFoundError) as error:
-        close = get_close_matches(name, [*known(), *gym.registry], 1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        close = near_miss(name, [*gym.registry, *known()])
+        hint = f"did you mean {close!r}? " if close else ""
         raise ValueError(
             f"unknown env {name!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
             "your own is module:Class or path/to/file.py:Class, and 'package:Name-v0' imports a "

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every native id: what stands behind it, how to make a batch of it, and what it is in words."""
 
-import difflib
 from dataclasses import dataclass
 
 from holdfast.envs.native.batch.lockstep import LockstepEnv
@@ -15,13 +14,14 @@ from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.worlds.velocity_tasks import RUNNERS, VELOCITY_TASKS
 from holdfast.envs.workers import WorkerEnv
+from holdfast.settings import near_miss
 
 
 def check_id(env_id: str) -> None:
     """Refuse an id that does not exist, with the nearest one that does."""
     if env_id not in NATIVE_IDS:
-        close = difflib.get_close_matches(env_id, NATIVE_IDS, 1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        close = near_miss(env_id, NATIVE_IDS)
+        hint = f"did you mean {close!r}? " if close else ""
         raise ValueError(
             f"unknown native environment {env_id!r}; {hint}`holdfast envs` lists all of them."
         )

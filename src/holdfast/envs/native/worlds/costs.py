@@ -5,7 +5,6 @@ A constraint is 1 when any of its entries is; `cost`, the default, is the origin
 into 0 or 1. Short names stand for one or more entries of the original's `info`.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from holdfast.envs.native.engine import Data
 from holdfast.envs.native.simulation import Array, Indices
 from holdfast.envs.native.worlds.rewards import norm
+from holdfast.settings import near_miss
 
 ROBOT, NOTHING = -2, -1
 SLOW = 1e-4
@@ -152,8 +152,8 @@ def resolve(
         raise ValueError(f"constraints={names} names a constraint twice; name each one once.")
     for name in names:
         if name not in offered:
-            close = difflib.get_close_matches(name, offered, 1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
+            close = near_miss(name, offered)
+            hint = f"did you mean {close!r}? " if close else ""
             raise ValueError(
                 f"{env_id} has no constraint {name!r}; {hint}it offers {', '.join(offered)}."
             )
