@@ -261,6 +261,7 @@ class Agent:
         seed: int = 1_000_000,
         deterministic: bool = False,
         cost: Any = None,
+        env_args: Mapping[str, object] | None = None,
         trust_env: bool = False,
         frames: int = 250,
         fps: int = 25,
@@ -273,7 +274,7 @@ class Agent:
         a plot. `frames` is the most of an episode.
         """
         state, spaces = self._trained()
-        run = self.run if env is None else replace(self.run, env_args={})
+        run = self.run if env is None else replace(self.run, env_args=dict(env_args or {}))
         env, cost = self._sources(env, cost)
         film = Film(
             actor_of(self.run, state),

@@ -118,7 +118,7 @@ def judged(run, **changes):
     agent = Agent.load(run)
     told = history(agent.metrics, agent.spaces.limits)
     evaluation = agent.evaluate(episodes=12, seed=3)
-    return replace(card.Judged(run, agent, evaluation, 3, told, None, {}), **changes)
+    return replace(card.Judged(run, agent, evaluation, 3, told, None, {}, agent.run), **changes)
 
 
 @pytest.mark.parametrize(("cost", "answer"), [(0.0, "yes"), (9.0, "no"), (1.5, "undecided")])

@@ -289,6 +289,28 @@ def test_a_cost_function_by_name(here):
     assert list(result.limits) == ["cost"] and (result.costs % 1 != 0).all()
 
 
+def test_watch_and_certify_take_the_same_names(here, capsys):
+    """Named on the command line they need no consent, and the card speaks of what was judged."""
+    size = ["--env-arg", "size=0.8"]
+    cost = ["--cost", "tank.py:level"]
+    words = ["train", "c-trpo", "tank.py:Tank", *size, *cost, "--cost-limit", "4", *FLAGS]
+    cli.main([*words, "--out", "run"])
+    other = ["--env", "tank.py:Tank", "--env-arg", "size=0.5", *cost]
+    cli.main(["watch", "run", "-o", "episode.svg", *other])
+    assert Path("episode.svg").stat().st_size > 1000
+    quick = ["certify", "run", "--episodes", "4", "--no-film"]
+    cli.main([*quick, *other])
+    card = json.loads(Path("run/card/card.json").read_text())
+    assert card["task"]["env"] == card["task"]["trained_on"] == "tank.py:Tank"
+    assert "--env tank.py:Tank --env-arg size=0.5" in card["reproduce"][1]
+    for command in (["watch", "run", "-o", "other.svg"], quick):
+        for wrong in ([*command, *size], command):  # an argument of nothing; no consent
+            with pytest.raises(SystemExit):
+                cli.main(wrong)
+    told = capsys.readouterr().err
+    assert told.count("belongs to --env") == told.count("--trust-env") == 2
+
+
 def test_check_takes_the_same_names(here, capsys):
     cli.main(["check", "tank.py:Tank", "--env-arg", "size=0.8"])
     assert "nothing found" in capsys.readouterr().out

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from holdfast.agent import Agent
 from holdfast.certify.card import Judged, describe
 from holdfast.certify.history import history
 from holdfast.certify.page import render
+from holdfast.envs.foreign.source import name_env, name_function
 from holdfast.envs.perturb import parse_perturbations
 from holdfast.evaluate import CostBound, OnEpisodes
 from holdfast.film.writers import find_ffmpeg
@@ -35,20 +38,27 @@ def certify(
     film: bool = True,
     trust_env: bool = False,
     perturb: Sequence[str] = (),
+    env: Any = None,
+    env_args: Mapping[str, object] | None = None,
+    cost: Any = None,
     on_progress: OnEpisodes | None = None,
 ) -> tuple[Path, Path]:
     """Judge the policy of a run folder and write card.html and card.json into `out`.
 
     `out` is RUN/card by default. `perturb` are other conditions to judge it under, as those of
     `holdfast evaluate --perturb`; `film` adds a video of the costliest of 20 episodes (a plot where
-    nothing can be drawn).
+    nothing can be drawn). `env`, `env_args` and `cost` are those of `Agent.evaluate`; the card then
+    speaks of them, and not of what was trained on.
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
     agent = Agent.load(folder, trust_env)
     assert agent.spaces is not None
+    given: dict[str, Any] = {"cost": cost, "env_args": env_args}
     result = agent.evaluate(
-        episodes=episodes,
+        env,
+        episodes,
+        **given,
         seed=seed,
         deterministic=deterministic,
         cost_bound=cost_bound,
@@ -58,7 +68,9 @@ def certify(
     )
     others = {
         str(condition): agent.evaluate(
-            episodes=episodes,
+            env,
+            episodes,
+            **given,
             seed=seed,
             deterministic=deterministic,
             cost_bound=cost_bound,
@@ -72,10 +84,22 @@ def certify(
     if film:
         wanted = target / f"film{'.mp4' if has_ffmpeg() else '.gif'}"
         shown = agent.watch(
-            wanted, worst_of=FILMED, seed=seed, deterministic=deterministic, progress=False
+            wanted,
+            env,
+            **given,
+            worst_of=FILMED,
+            seed=seed,
+            deterministic=deterministic,
+            progress=False,
         )
     told = history(agent.metrics, agent.spaces.limits)
-    judged = Judged(folder, agent, result, seed, told, shown, others, tuple(perturb))
+    place = agent.run
+    if env is not None:
+        name, own = name_env(env)
+        place = replace(place, env=name, env_args=dict(own if env_args is None else env_args))
+    if cost is not None:
+        place = replace(place, cost=cost if isinstance(cost, str) else name_function(cost))
+    judged = Judged(folder, agent, result, seed, told, shown, others, place, tuple(perturb))
     data = describe(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
     write_atomic(target / "card.json", content)

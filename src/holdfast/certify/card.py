@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from holdfast.agent import Agent
 from holdfast.certify.history import History
 from holdfast.evaluate import Evaluation
+from holdfast.run import Run
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import describe_space, versions
 
@@ -33,6 +36,8 @@ class Judged:
     film: Path | None
     conditions: Mapping[str, Evaluation]
     """Evaluations under other conditions, by what was changed."""
+    place: Run
+    """The run with the environment and cost function that it was judged by."""
     perturb: tuple[str, ...] = ()
     """The words that make these conditions."""
 
@@ -53,7 +58,8 @@ def describe(judged: Judged) -> dict[str, Any]:
             "actions": "most likely" if result.deterministic else "sampled",
         },
         "task": {
-            "env": run.env,
+            "env": judged.place.env,
+            "trained_on": run.env,
             "limits": spaces.limits,
             "criterion": run.cost_criterion,
             "cost_discount": run.cost_discount,
@@ -121,8 +127,8 @@ def not_shown(judged: Judged) -> list[str]:
     return [
         "The limit is on the mean, so single episodes may exceed it: "
         f"{rate.value:.1%} of those judged did, and up to {rate.high:.1%} cannot be excluded.",
-        "It is about this environment. A machine, or a simulator, that differs has other costs. "
-        + changed,
+        f"It is about this environment, {judged.place.env}. A machine, or a simulator, that "
+        f"differs has other costs. {changed}",
         "A cost that the environment does not report was not looked at.",
         "It is about one trained policy (one seed), not about its algorithm.",
         learned,
@@ -157,6 +163,14 @@ def reproduce(judged: Judged) -> list[str]:
     result, agent = judged.evaluation, judged.agent
     flags = f" --episodes {len(result.returns)} --seed {judged.seed}"
     flags += " --greedy" if result.deterministic else ""
+    if judged.place.env != agent.run.env or judged.place.env_args != agent.run.env_args:
+        flags += f" --env {judged.place.env}"
+        flags += "".join(
+            f" --env-arg {shlex.quote(f'{name}={json.dumps(value)}')}"
+            for name, value in judged.place.env_args.items()
+        )
+    if judged.place.cost != agent.run.cost:
+        flags += f" --cost {judged.place.cost}"
     given = result.cost_bounds
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
-from holdfast.cli.options import parse_args, parse_limits
+from holdfast.cli.options import args_of, parse_limits
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.evaluations import save_evaluation
@@ -65,9 +65,8 @@ def evaluate_command(
     """
     if save and (env is not None or limit or perturb):
         raise ValueError("--save keeps what was trained for: leave --env, --limit, --perturb out.")
+    args = args_of(env, env_arg)
     agent = Agent.load(run)
-    if env_arg and env is None:
-        raise ValueError("--env-arg belongs to --env: name the environment too.")
     limits = _limits(limit)
     found: dict[Perturbation, Evaluation] = {}
     for condition in parse_perturbations(perturb):
@@ -78,7 +77,7 @@ def evaluate_command(
                 seed=seed,
                 deterministic=greedy,
                 cost=cost,
-                env_args=parse_args(env_arg) if env is not None else None,
+                env_args=args,
                 trust_env=trust_env,
                 limits=limits,
                 perturb=condition if perturb else None,

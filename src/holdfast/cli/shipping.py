@@ -40,6 +40,8 @@ def watch_command(
     fps: int = 25,
     trust_env: bool = False,
     env: str | None = None,
+    env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    cost: str | None = None,
 ) -> None:
     """Film a trained policy, with return, costs against limits and every cost event.
 
@@ -55,8 +57,11 @@ def watch_command(
         fps: Frames per second.
         trust_env: Import the environment that the run folder names, if it is not one of ours.
         env: Film in this environment instead: an id, module:Class or path/to/file.py:Class.
+        env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
+        cost: A cost function's name, module:function or file.py:function.
     """
     from holdfast.agent import Agent
+    from holdfast.cli.options import args_of
 
     made = Agent.load(run).watch(
         out,
@@ -68,6 +73,8 @@ def watch_command(
         deterministic=greedy,
         frames=frames,
         fps=fps,
+        cost=cost,
+        env_args=args_of(env, env_arg),
         trust_env=trust_env,
     )
     console = Console()
@@ -89,6 +96,9 @@ def certify_command(
     film: bool = True,
     perturb: tuple[str, ...] = (),
     trust_env: bool = False,
+    env: str | None = None,
+    env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    cost: str | None = None,
 ) -> None:
     """Write a model card: a page and a JSON file on what is known of a policy's safety.
 
@@ -104,9 +114,13 @@ def certify_command(
         film: Add a video of the costliest of 20 episodes.
         perturb: Judge it under other conditions too, as in evaluate: mass=-20%,+20%.
         trust_env: Import the environment that the run folder names, if it is not one of ours.
+        env: Judge in this environment instead: an id, module:Class or path/to/file.py:Class.
+        env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
+        cost: A cost function's name, module:function or file.py:function.
     """
     from holdfast.bars import EvaluationBar
     from holdfast.certify import certify
+    from holdfast.cli.options import args_of
 
     with EvaluationBar(episodes) as bar:
         page, data = certify(
@@ -121,6 +135,9 @@ def certify_command(
             film=film,
             perturb=perturb,
             trust_env=trust_env,
+            env=env,
+            env_args=args_of(env, env_arg),
+            cost=cost,
             on_progress=bar.update,
         )
     console = Console()
