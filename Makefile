@@ -47,8 +47,8 @@ test: check unit           ## everything CI runs
 test-learning: .venv/.dev  ## slow learning checks (tens of minutes)
 	$(PYTEST) -m learning -n 2
 
-test-extras: .venv/.dev    ## the tests of Ray and W&B, which are installed for them
-	$(PIP) --editable '.[ray,wandb]'
+test-extras: .venv/.dev    ## the tests of Ray, W&B and Brax, which are installed for them
+	$(PIP) --editable '.[ray,wandb,brax]'
 	$(PYTEST) -m extras
 
 .venv-floors/.ready: pyproject.toml

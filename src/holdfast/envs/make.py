@@ -9,8 +9,22 @@ from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.batch import Vectorise, open_foreign
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import load
-from holdfast.envs.foreign.source import EnvSource, Factory, is_instance, resolve
+from holdfast.envs.foreign.source import (
+    EnvSource,
+    Factory,
+    is_instance,
+    label_of,
+    open_env,
+    resolve,
+)
 from holdfast.envs.foreign.vector import VectorBatch, is_vector_env
+from holdfast.envs.functional.source import (
+    Functional,
+    described,
+    is_functional,
+    is_suite_id,
+    open_suite,
+)
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv
 from holdfast.process import cores
@@ -35,14 +49,15 @@ def make_env(
     `env_args` are the arguments to make one. What takes `num_envs` makes a whole batch.
     `workers` processes share the batch; 0: as many as there are cores for a native task that acts
     by itself for whole epochs (`lockstep=False`), since a hand-over at every step rarely pays.
-    `clip_actions` and `timeout` concern Gymnasium: whether actions are clipped to the bounds of the
-    Box, and the seconds that a step may take (0: any number).
+    `clip_actions` and `timeout` concern foreign environments: whether actions are clipped to the
+    bounds of the Box, and the seconds that a step may take (0: any number). Functional environments
+    (JAX) share the devices; of those one instance serves a whole batch.
     """
     costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
     if isinstance(env, str) and is_task(env):
         _refuse_for_task(env, costs, env_args)
         return _make_task(env, num_envs, constraints, workers, lockstep)
-    source = env if is_batch(env) else resolve(env, known_ids, env_args)
+    source = env if is_batch(env) else find_source(env, env_args)
     made = isinstance(source, Factory) and source.takes_num_envs
     if isinstance(source, Factory) and made:
         source = source(num_envs=num_envs)
@@ -52,12 +67,30 @@ def make_env(
             _refuse_for_vec_env(source, constraints, costs)
             return source
         return VectorBatch(source, constraints, costs, clip_actions, made, timeout)
+    first = open_env(source) if isinstance(source, Factory) else None
+    if is_functional(first):  # what a function makes is known only once it is made
+        source = described(first, label_of(source))
+    if isinstance(source, Functional):
+        _refuse_for_functional(source, vectorise, workers)
+        return _make_functional(source, num_envs, constraints, costs, clip_actions)
     if vectorise == "auto" and lockstep and not workers:
         vectorise = "sync"
     return open_foreign(
         source, num_envs, constraints=constraints, cost=costs, vectorise=vectorise,
-        workers=workers, clip_actions=clip_actions, timeout=timeout,
+        workers=workers, clip_actions=clip_actions, timeout=timeout, first=first,
     )  # fmt: skip
+
+
+def find_source(env: EnvSource, args: Mapping[str, object] | None = None) -> EnvSource | Functional:
+    """What a name or object stands for: a functional environment, or as `resolve`."""
+    if isinstance(env, Functional):
+        return env
+    if is_suite_id(env):
+        return open_suite(env, args)
+    source = resolve(env, known_ids, args)
+    if isinstance(source, Factory) and is_functional(source.make):
+        return described(source(), label_of(source))
+    return described(source) if is_instance(source) and is_functional(source) else source
 
 
 def is_batch(env: object) -> bool:
@@ -86,6 +119,19 @@ def _make_task(
     return native.make(env, num_envs, constraints=names, workers=count)
 
 
+def _make_functional(
+    source: Functional,
+    num_envs: int,
+    constraints: Sequence[str] | None,
+    cost: CostFunction | None,
+    clip_actions: bool,
+) -> VecEnv:
+    from holdfast.envs.functional.batch import FunctionalBatch  # only here is JAX needed to open
+    from holdfast.envs.functional.states import read_model
+
+    return FunctionalBatch(read_model(source, constraints, cost, clip_actions), num_envs)
+
+
 def known_ids() -> tuple[str, ...]:
     """The ids of our own environments: native tasks, then probes."""
     return (*native.NATIVE_IDS, *PROBES)
@@ -99,6 +145,14 @@ def _refuse_for_task(
         raise ValueError(
             f"{what} Env {env_id!r}, which is part of the task: leave it out, or pass a factory of "
             "your own environment."
+        )
+
+
+def _refuse_for_functional(source: Functional, vectorise: Vectorise, workers: int) -> None:
+    if workers > 1 or vectorise == "process":
+        raise ValueError(
+            f"workers={workers} and vectorise={vectorise!r} do not fit Env {source.label}, which "
+            "runs on JAX's devices: leave both out."
         )
 
 

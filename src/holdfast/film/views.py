@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.source import is_instance, resolve
+from holdfast.envs.functional.source import is_suite_id
 from holdfast.envs.make import known_ids
 from holdfast.run import Run
 from holdfast.train.environment import open_env, sources
@@ -47,7 +48,7 @@ def open_view(run: Run, source: Any, cost: Any, mode: Mode, trusted: bool = Fals
     if mode == "human":
         _need_display()
     alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
-    if isinstance(source, str) and source in known_ids():
+    if isinstance(source, str) and (source in known_ids() or is_suite_id(source)):
         env = open_env(alone, source, cost, to_evaluate=True)
         return _native(env, mode) if hasattr(env, "simulation") else _blind(env)
     single = make_visible(source, mode, run.env_args)
@@ -57,7 +58,7 @@ def open_view(run: Run, source: Any, cost: Any, mode: Mode, trusted: bool = Fals
         return View(env, None, lambda: time.sleep(PACE), single.close)
     if shown in ("rgb_array", "rgb_array_list"):
         return View(env, lambda: _pixels(single), None, single.close)
-    return _blind(env, single.close)
+    return _blind(env, getattr(single, "close", None))
 
 
 def make_visible(source: Any, mode: Mode, args: Mapping[str, object] | None = None) -> Any:

@@ -121,9 +121,10 @@ def steps_in_lockstep(run: Run) -> bool:
 def describe_acting(run: Run, env: VecEnv) -> str:
     """How a run collects its experience, in a line."""
     workers = getattr(env, "workers", 1)
-    where = f"{workers} worker processes" if workers > 1 else "this process"
+    where = f"in {workers} worker processes" if workers > 1 else "in this process"
+    where = getattr(env, "place", where)  # devices, of environments in JAX
     seen = {"running": "moving with every step", "epoch": "frozen for each epoch", "none": "unused"}
-    return f"{run.num_envs} environments in {where}, observation statistics {seen[run.normalise]}"
+    return f"{run.num_envs} environments {where}, observation statistics {seen[run.normalise]}"
 
 
 def refuse_biased(run: Run, env: VecEnv) -> None:

@@ -36,7 +36,6 @@ from holdfast.envs.foreign.source import (
     is_instance,
     label_of,
     open_env,
-    resolve,
 )
 from holdfast.envs.foreign.spaces import (
     ActionSpace,
@@ -44,7 +43,8 @@ from holdfast.envs.foreign.spaces import (
     is_space,
     plain_action_space,
 )
-from holdfast.envs.make import is_batch, is_task, known_ids, make_env
+from holdfast.envs.functional.source import Functional, described, is_functional
+from holdfast.envs.make import find_source, is_batch, is_task, make_env
 
 __all__ = ["Finding", "check_env", "print_findings"]
 
@@ -63,8 +63,11 @@ def check_env(
         warnings.simplefilter("ignore")  # environments warn of what is judged here
         costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
         task = isinstance(env, str) and is_task(env)
-        source = env if task or is_batch(env) else resolve(env, known_ids, env_args)
-        if task or is_batch(env) or (isinstance(source, Factory) and source.takes_num_envs):
+        source = env if task or is_batch(env) else find_source(env, env_args)
+        many = isinstance(source, Functional) or (
+            isinstance(source, Factory) and source.takes_num_envs
+        )
+        if task or is_batch(env) or many:
             found = _check_batch(source, env_args, constraints, costs, seed)
         else:
             plan = _Plan(source, constraints, costs, seed, max_steps)
@@ -94,7 +97,7 @@ def _check_batch(
     found: list[Finding] = []
     count: int = env.num_envs if is_batch(env) else 2
     try:
-        args = None if isinstance(env, Factory) else env_args
+        args = None if isinstance(env, Factory | Functional) else env_args
         batch = make_env(env, count, env_args=args, constraints=constraints, cost=cost)
     except ValueError as error:
         return [_split("opening", error)]
@@ -113,6 +116,9 @@ def _check_single(plan: _Plan) -> Iterator[Finding]:
         env = open_env(plan.source)
     except Exception as error:
         yield _failure("opening", error, "make one by hand to see more.")
+        return
+    if is_functional(env):
+        yield from _check_batch(described(env), None, plan.constraints, plan.cost, plan.seed)
         return
     try:
         actions, broken = _spaces(env)

@@ -55,6 +55,7 @@ def open_foreign(
     workers: int = 0,
     clip_actions: bool = True,
     timeout: float = 0.0,
+    first: Any = None,
 ) -> "ForeignEnv | WorkerEnv":
     """N environments of one kind.
 
@@ -70,10 +71,11 @@ def open_foreign(
     workers       how many worker processes; 0 means one for each core
     clip_actions  whether to clip actions to the bounds of the environment's Box
     timeout       seconds that a step of all may take; 0: for ever
+    first         an environment of that source that is open already
     """
     _check(source, num_envs, vectorise, workers)
     source = resolve(source)
-    opened = [open_env(source)]
+    opened = [open_env(source) if first is None else first]
     try:
         with deadline(timeout):
             layout = inspect_env(opened[0], label_of(opened[0]), constraints, cost, clip_actions)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functional environments as a VecEnv: an epoch is one compiled scan, on all devices.
+
+The environments are shared out among the devices in equal parts, each part a program of its own
+that never talks to the others (`shard_map`). What an environment does follows from its seed, the
+number of its episode and its actions alone. Only what the update needs comes together, on the first
+device; rewards, costs and ends go to the host, once an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from numpy.typing import NDArray
+
+from holdfast.envs.acting import Actor, Float32
+from holdfast.envs.base import Floats, OnProgress, Snapshot, Step
+from holdfast.envs.functional.policy import DevicePolicy
+from holdfast.envs.functional.states import Model, explain
+from holdfast.envs.functional.worlds import Worlds, advance, begin, joined, moments, observe, step
+from holdfast.envs.rollout import PATIENCE, Rollout, Round, check_noise
+
+
+@dataclass(frozen=True)
+class DeviceRollout(Rollout):
+    """Observations and actions stay on the device; `final` is empty, `successor` has them all."""
+
+    successor: Any = None
+    """[T, N, O] the true successors."""
+
+    @property
+    def next_obs(self) -> Any:
+        return self.successor
+
+
+class FunctionalBatch:
+    """N copies of a functional environment, with exact snapshots."""
+
+    can_snapshot = True
+
+    def __init__(self, model: Model, num_envs: int) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs={num_envs} must be at least 1.")
+        self._model, self.num_envs = model, num_envs
+        self.observation_space, self.action_space = model.observation_space, model.action_space
+        self.native_action_space: gym.Space[Any] = model.native_action_space
+        self.cost_names, self.time_limit = model.cost.names, model.time_limit
+        for name in ("cost_bounds", "cost_limits"):  # optional, as in a VecEnv
+            if hasattr(model.env, name):
+                setattr(self, name, getattr(model.env, name))
+        devices = _sharing(num_envs)
+        self._home, count = devices[0], len(devices)
+        self.place = f"on {count} {self._home.platform} device{'s' if count > 1 else ''}"
+        mesh = Mesh(np.array(devices), ("envs",))
+        self._split = NamedSharding(mesh, P("envs"))
+        rows, table = P("envs"), P(None, "envs")
+        share = partial(jax.shard_map, mesh=mesh, check_vma=False)
+        self._begin = jax.jit(share(partial(begin, model), in_specs=rows, out_specs=rows))
+        self._move = jax.jit(share(partial(step, model), in_specs=(rows, rows), out_specs=rows))
+        self._observe = jax.jit(share(partial(observe, model), in_specs=rows, out_specs=rows))
+        self._advance = jax.jit(
+            share(partial(advance, model), in_specs=(P(), rows, table), out_specs=(rows, table))
+        )
+        self._worlds: Worlds | None = None
+
+    def reset(self, seed: int) -> Floats:
+        """Environment i gets `seed + i`."""
+        seeds = np.array([(seed + i) % 2**32 for i in range(self.num_envs)], np.uint32)
+        self._worlds = self._run(self._begin, seeds)
+        return self.observation
+
+    @property
+    def observation(self) -> Floats:
+        """[N, O] what to act on next."""
+        return np.asarray(self._observe(self._started()))
+
+    def step(self, action: NDArray[Any]) -> Step:
+        shape = (self.num_envs, *(self.action_space.shape or ()))
+        if np.shape(action) != shape:
+            raise ValueError(
+                f"action has shape {np.shape(action)}, expected {shape}: "
+                "pass one action for each environment."
+            )
+        self._worlds, out = self._run(self._move, self._started(), action)
+        return Step(**{name: np.asarray(value) for name, value in out.items()})
+
+    def collect(
+        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+    ) -> Rollout:
+        """Act for noise.shape[0] steps in one compiled scan."""
+        check_noise(noise, self.num_envs, actor)
+        last, out = self._act(actor, noise)
+        mean, var = moments(out.pop("obs"))
+        last, out = jax.device_put((last, out), self._home)
+        seen, successor = joined(DevicePolicy.of(actor), out, last)
+        host = lambda name, kind: np.asarray(out[name], kind)
+        if on_progress is not None:
+            on_progress(noise.shape[0] * self.num_envs)
+        return DeviceRollout(
+            seen=seen,  # pyright: ignore[reportArgumentType]
+            final=np.empty((0, seen.shape[-1]), np.float32),
+            action=out["action"],
+            reward=host("reward", np.float64),
+            cost=host("cost", np.float64),
+            terminated=host("terminated", np.bool_),
+            truncated=host("truncated", np.bool_),
+            mean=mean,
+            var=var,
+            successor=successor,
+        )
+
+    def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
+        """As `rollout.play_round`, with a hand-over every `PATIENCE` steps."""
+        n, time = self.num_envs, 0
+        numbers = range(wanted.first, wanted.first + n)
+        generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
+        self.reset(wanted.seed + wanted.first)
+        rows, running = np.zeros((n, 2 + len(self.cost_names))), np.ones(n, np.bool_)
+        noise = np.zeros((PATIENCE, n, actor.noise_size), np.float32)
+        while running.any():
+            if not wanted.deterministic:
+                noise = np.stack([actor.draw(rng, (PATIENCE,)) for rng in generators], 1)
+            out = self._act(actor, noise)[1]
+            names = ("reward", "cost", "terminated", "truncated")
+            for reward, cost, *ends in zip(*(np.asarray(out[name]) for name in names), strict=True):
+                paid = np.float64(wanted.discount) ** time * cost
+                rows += running[:, None] * np.column_stack([reward, np.ones(n), paid])
+                running, time = running & ~(ends[0] | ends[1]), time + 1
+        return rows
+
+    def snapshot(self) -> Snapshot:
+        leaves = jax.tree_util.tree_flatten_with_path(self._started())[0]
+        return {jax.tree_util.keystr(path)[1:]: _plain(leaf) for path, leaf in leaves}
+
+    def restore(self, snapshot: Snapshot) -> Floats:
+        seeds = jax.ShapeDtypeStruct((self.num_envs,), np.uint32)
+        leaves, structure = jax.tree_util.tree_flatten_with_path(
+            jax.eval_shape(partial(begin, self._model), seeds)
+        )
+        filled = [
+            self._put(jax.tree_util.keystr(path)[1:], like, snapshot) for path, like in leaves
+        ]
+        self._worlds = jax.tree_util.tree_unflatten(structure, filled)
+        return self.observation
+
+    def _put(self, name: str, like: Any, snapshot: Snapshot) -> Array:
+        """An array of a snapshot, where it was."""
+        kept, is_key = snapshot.get(name), _is_key(like)
+        shape = jax.eval_shape(jax.random.key_data, like) if is_key else like
+        if kept is None or kept.shape != shape.shape or kept.dtype != shape.dtype:
+            raise ValueError(
+                f"snapshot entry {name!r} must be {shape.dtype}{list(shape.shape)}: restore into "
+                f"the same environment ({self._model.label}) with the same num_envs."
+            )
+        put = jax.device_put(kept, self._split)
+        return jax.random.wrap_key_data(put, impl=like.dtype._impl.name) if is_key else put
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _act(self, actor: Actor, noise: Float32) -> tuple[Array, dict[str, Array]]:
+        """Act for noise.shape[0] steps; what the policy sees next, and all that happened."""
+        policy = DevicePolicy.of(actor)
+        (self._worlds, last), out = self._run(self._advance, policy, self._started(), noise)
+        return last, out
+
+    def _run(self, program: Callable[..., Any], *given: Any) -> Any:
+        try:
+            return program(*given)
+        except jax.errors.JAXTypeError as error:
+            raise ValueError(explain(self._model.label, error)) from error
+
+    def _started(self) -> Worlds:
+        if self._worlds is None:
+            raise ValueError(f"Env {self._model.label} has no state before its first reset(seed).")
+        return self._worlds
+
+
+def _sharing(num_envs: int) -> list[Any]:
+    """The most devices of this process among which the environments can be shared equally."""
+    devices = jax.local_devices()
+    return devices[: max(n for n in range(1, len(devices) + 1) if num_envs % n == 0)]
+
+
+def _is_key(leaf: Any) -> bool:
+    """Whether it holds random keys of the typed kind."""
+    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def _plain(leaf: Array) -> NDArray[Any]:
+    """An array for a snapshot; random keys as the numbers that they are."""
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)

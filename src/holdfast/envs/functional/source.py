@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which environments are functional, and how the suites make theirs; needs no JAX to ask.
+
+    reset(key) -> state           step(state, action) -> state
+
+A state has `obs`, `reward`, `done` and, as they like, dictionaries `metrics` and `info`: Brax's and
+MuJoCo Playground's form. `states.State` is one to use for environments of one's own.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from holdfast.settings import nearest
+
+SUITES = ("brax", "playground")
+"""The part before the slash of their ids."""
+
+
+@dataclass(frozen=True)
+class Functional:
+    """A functional environment and what to know of it."""
+
+    env: Any
+    label: str
+    """How messages call it."""
+    time_limit: int | None
+    """Steps after which an episode is cut; None: only the environment ends them."""
+
+
+def is_functional(env: object) -> bool:
+    """Whether `step` takes a state and an action; of a class or of an environment."""
+    step = inspect.getattr_static(env, "step", None)
+    if step is None or not hasattr(env, "reset"):
+        return False
+    try:
+        found = inspect.signature(getattr(env, "step")).parameters.values()  # noqa: B009
+    except (TypeError, ValueError):
+        return False
+    own = isinstance(env, type) and inspect.isfunction(step)  # and so the first one is `self`
+    needed = [p for p in found if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    return len(needed) == 2 + own
+
+
+def described(env: Any, label: str = "") -> Functional:
+    """An environment with the time limit that it declares, if any."""
+    return Functional(env, label or repr(type(env).__name__), getattr(env, "time_limit", None))
+
+
+def is_suite_id(name: object) -> TypeGuard[str]:
+    """Whether it is an id such as brax/ant."""
+    return isinstance(name, str) and name.partition("/")[0] in SUITES and ":" not in name
+
+
+def open_suite(name: str, args: Mapping[str, object] | None = None) -> Functional:
+    """The environment of a suite's id, made with these arguments."""
+    suite, _, own = name.partition("/")
+    make = _brax if suite == "brax" else _playground
+    try:
+        return make(own, dict(args or {}))
+    except ImportError as error:
+        raise ValueError(
+            f"Env {name!r} cannot be made: {error}; install what it needs with "
+            f"pip install 'holdfast[{suite}]'."
+        ) from error
+
+
+def _brax(name: str, args: dict[str, Any]) -> Functional:
+    """The arguments are those of the environment's class, and `episode_length`."""
+    from brax import envs  # pyright: ignore[reportMissingImports]
+
+    known: Any = getattr(envs, "_envs")  # noqa: B009 - there is no public list
+    if name not in known:
+        raise ValueError(f"Brax has no environment {name!r}{nearest(name, sorted(known))}")
+    limit = _length(args.pop("episode_length", 1000))
+    try:
+        return Functional(envs.get_environment(name, **args), repr(f"brax/{name}"), limit)
+    except TypeError as error:
+        raise ValueError(f"Env 'brax/{name}' cannot be made: {error}; mend env_args.") from error
+
+
+def _playground(name: str, args: dict[str, Any]) -> Functional:
+    """The arguments replace entries of the environment's configuration."""
+    try:
+        from mujoco_playground import registry  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise
+    except Exception as error:  # it clones a repository when it is first imported
+        raise ValueError(
+            f"importing MuJoCo Playground raised {type(error).__name__}: {error}; when it is first "
+            "imported it downloads its models (mujoco_menagerie) from GitHub: do that once where "
+            "the network allows it."
+        ) from error
+    if name not in registry.ALL_ENVS:
+        known = sorted(registry.ALL_ENVS)
+        raise ValueError(f"Playground has no environment {name!r}{nearest(name, known)}")
+    config: Any = registry.get_default_config(name)
+    try:
+        config.update_from_flattened_dict(args)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"Env 'playground/{name}' cannot be made: {error}; mend env_args, which replace "
+            "entries of its configuration."
+        ) from error
+    if config.get("action_repeat", 1) != 1:
+        raise ValueError(
+            f"Env 'playground/{name}' repeats actions (action_repeat={config.action_repeat}), "
+            "which is not supported; set it to 1, or lengthen ctrl_dt instead."
+        )
+    env = registry.load(name, config=config)
+    return Functional(env, repr(f"playground/{name}"), _length(config.episode_length))
+
+
+def _length(value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"episode_length={value!r} must be a whole number of at least 1.")
+    return value
