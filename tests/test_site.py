@@ -2,6 +2,7 @@
 """What the documentation site is made of: the reference, curves of kept runs, links, navigation."""
 
 import importlib.util
+import json
 import re
 import shlex
 import sys
@@ -203,6 +204,13 @@ def test_the_glossary_names_what_is_there():
     assert len(names) > 30
     for name in names:
         assert re.search(rf"\b{name.rpartition('.')[2]}\b", code), name
+
+
+@pytest.mark.parametrize("file", sorted(DOCS.glob("notebooks/*.ipynb")), ids=lambda f: f.stem)
+def test_notebooks_are_kept_without_outputs(file):
+    """The site's build executes them; a stored output would hide one that no longer runs."""
+    cells = [c for c in json.loads(file.read_text())["cells"] if c["cell_type"] == "code"]
+    assert cells and all(c["outputs"] == [] and c["execution_count"] is None for c in cells)
 
 
 PAGE = '<html><head><link href="a.css"></head><body id="top">{}</body></html>'
