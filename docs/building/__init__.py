@@ -14,6 +14,7 @@ GENERATED = ROOT / "docs" / "generated"
 
 def write(target: Path = GENERATED, results: Path = ROOT / "results") -> None:
     """All generated files."""
+    from holdfast.report import report
     from holdfast.tabular.playground import page as playground
 
     texts = {
@@ -32,6 +33,7 @@ def write(target: Path = GENERATED, results: Path = ROOT / "results") -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists() or file.read_text() != text:  # unchanged pages are not built again
             file.write_text(text)
+    report([results], target / "extra" / "results", title="The kept runs", figures=False)
     evidence.draw(results, target / "curves")
     (target / "start.md").write_text(
         evidence.shown("start", target / "curves", "generated/curves", "C-TRPO, results/ours")
