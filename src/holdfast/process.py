@@ -1,13 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a process of ours takes and how it ends: its cores, its compiled functions, its signals."""
 
+import importlib.metadata
 import os
+import platform
 import signal
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
+
+
+def versions() -> dict[str, str]:
+    """Of Python, the platform, and the packages that results depend on."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def compilation_cache() -> str:

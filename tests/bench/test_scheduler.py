@@ -88,8 +88,8 @@ def test_a_stop_ends_the_jobs_at_work(tmp_path: Path):
 
 
 @pytest.mark.parametrize("option", [{"jobs": 0}, {"threads": 0}, {"retries": -1}])
-@pytest.mark.parametrize("engine", ["local", "ray"])
-def test_counts_are_checked_before_anything_starts(option, engine, tmp_path: Path):
+@pytest.mark.parametrize("cluster", [None, "auto"])
+def test_counts_are_checked_before_anything_starts(option, cluster, tmp_path: Path):
     with pytest.raises(ValueError, match="must be at least"):
-        bench("quick", out=tmp_path / "out", engine=engine, **option)
+        bench("quick", out=tmp_path / "out", cluster=cluster, **option)
     assert not (tmp_path / "out").exists()

@@ -7,14 +7,19 @@ SIGKILL, the pipe closes and the cell ends too, so that no orphan writes into a 
 has taken over. A lock makes sure that two schedulers never train one cell at the same time.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # a process that only ends itself need not wait for jax
+    from holdfast.train import Epoch
 
 BUSY, ORPHANED = 75, 76
 """Exit codes: another process trains this cell; the scheduler is gone."""
@@ -31,10 +36,12 @@ def train_cell(path: Path, config: Mapping[str, Any]) -> None:
     with locked(path.parent / ".locks" / path.name) as mine:
         if not mine:
             raise Busy(f"'{path}' is being trained by another process.")
-        _train(path, config)
+        for _ in training(path, config):
+            pass
 
 
-def _train(path: Path, config: Mapping[str, Any]) -> None:
+def training(path: Path, config: Mapping[str, Any]) -> Iterator[Epoch]:
+    """The epochs of a cell that are still to be trained, each when its files are safe."""
     from holdfast.run import from_json, to_json
     from holdfast.runs.folder import create, load_state, open_folder
     from holdfast.runs.training import train_in_folder
@@ -57,8 +64,7 @@ def _train(path: Path, config: Mapping[str, Any]) -> None:
         else:
             _sweep(path)
             folder = create(path, run, env)
-        for _ in train_in_folder(folder, env, (), state):
-            pass
+        yield from train_in_folder(folder, env, (), state)
     finally:
         env.close()
 

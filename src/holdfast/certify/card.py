@@ -15,9 +15,10 @@ from typing import Any
 from holdfast.agent import Agent
 from holdfast.certify.history import History
 from holdfast.evaluate import Evaluation
+from holdfast.process import versions
 from holdfast.run import Run
 from holdfast.runs import checkpoint
-from holdfast.runs.folder import describe_space, versions
+from holdfast.runs.folder import describe_space
 
 FORMAT = 1
 

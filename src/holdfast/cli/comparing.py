@@ -13,8 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.bench.board import Board
-from holdfast.bench.engines import Local, Ray
+from holdfast.bench.engines import Local
 from holdfast.bench.estimate import forecast
+from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import train_cells
 from holdfast.bench.suite import (
     Cell,
@@ -25,11 +26,13 @@ from holdfast.bench.suite import (
     plain_word,
     with_options,
 )
+from holdfast.cli.folders import Records
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs.checkpoint import read_json, write_json
 from holdfast.runs.log import PUBLISHED_LIMIT, Setting, flatten
+from holdfast.runs.storage import fetch, runs_under
 
 
 def bench(
@@ -39,8 +42,8 @@ def bench(
     seeds: str | None = None,
     only: tuple[str, ...] = (),
     jobs: int | None = None,
-    engine: Literal["local", "ray"] = "local",
-    address: str | None = None,
+    cluster: str | None = None,
+    storage: str | None = None,
     out: Path | None = None,
     retries: int = 2,
     threads: int = 1,
@@ -57,8 +60,10 @@ def bench(
         seeds: How many seeds, or the seeds themselves (0,1000,2000), instead of the suite's.
         only: ALGORITHM/TASK pairs to run; either part may be empty or, for tasks, a piece.
         jobs: Runs at a time; by default one for each core.
-        engine: Processes of this machine, or a Ray cluster.
-        address: The Ray cluster, such as auto or 10.0.0.1:6379; none starts one here.
+        cluster: A Ray cluster to train on: its address (10.0.0.1:6379), auto for the one that this
+            machine belongs to, or local for one of this machine alone.
+        storage: Where the cluster keeps run folders, instead of --out here: s3://..., gs://... or
+            any other URI that fsspec knows.
         out: Folder of the runs; by default runs/SUITE.
         retries: How often a run that died is taken up again.
         threads: Cores of each run.
@@ -73,6 +78,8 @@ def bench(
     for cell in grid:
         refuse_untrusted((cell.run.env, cell.run.cost), cell.run.env_args, trust_env)
     folder = Path("runs") / chosen.name if out is None else out
+    if storage:
+        look_up(grid, storage, folder, cluster)
     cores = os.cpu_count() or 1
     at_once = jobs if jobs is not None else max(1, cores // max(1, threads))
     console = Console(stderr=True)
@@ -86,14 +93,24 @@ def bench(
     write_json(folder / "suite.json", {"suite": chosen.name, "cells": [c.name for c in grid]})
     board = Board(grid, folder, console)
     try:
-        if engine == "ray":
-            place = Ray(folder, jobs, threads, address)
+        if cluster:
+            ray = Ray(folder, jobs, threads, cluster, storage)
+            failed = train_cells(grid, folder, ray, board, retries)
         else:
-            place = Local(folder, at_once, threads)
-        failed = train_cells(grid, folder, place, board, retries)
+            failed = train_cells(grid, folder, Local(folder, at_once, threads), board, retries)
     finally:
         board.close()
     conclude(console, grid, folder, failed)
+
+
+def look_up(grid: Sequence[Cell], storage: str, out: Path, cluster: str | None) -> None:
+    """What a storage knows of the grid's runs, without their checkpoints, as files here."""
+    if not cluster:
+        raise ValueError("--storage is where a cluster keeps its runs: name it with --cluster.")
+    known = set(runs_under(storage))
+    for cell in grid:
+        if cell.name in known:
+            fetch(f"{storage.rstrip('/')}/{cell.name}", out / cell.name, small=True)
 
 
 def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
@@ -171,7 +188,7 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
 
 
 def report_command(
-    dirs: tyro.conf.Positional[tuple[Path, ...]],
+    dirs: tyro.conf.Positional[tuple[Records, ...]],
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report"),
     watch: bool = False,
     title: str = "Safe reinforcement learning: a comparison",

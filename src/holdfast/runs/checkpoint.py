@@ -150,9 +150,9 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def epochs(folder: Path) -> list[int]:
-    """Epochs with a checkpoint, oldest first."""
-    found = (folder / "checkpoint").glob("epoch-*")
-    return sorted(int(p.name[6:]) for p in found if re.fullmatch("epoch-[0-9]{6,12}", p.name))
+    """Epochs with a checkpoint, oldest first; one counts when its state.json is there."""
+    found = (file.parent.name for file in (folder / "checkpoint").glob("epoch-*/state.json"))
+    return sorted(int(name[6:]) for name in found if re.fullmatch("epoch-[0-9]{6,12}", name))
 
 
 def load(folder: Path) -> tuple[int, dict[str, NDArray[Any]], list[str]]:

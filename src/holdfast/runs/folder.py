@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from holdfast.core.episodes import Episodes
 from holdfast.core.forecast import Forecast
 from holdfast.envs.acting import Normaliser
 from holdfast.envs.base import VecEnv
+from holdfast.process import versions
 from holdfast.reading import MALFORMED, refuse_links, told
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
@@ -29,7 +28,6 @@ from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
-PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
 OURS = (
     "run.json progress.csv done.json checkpoint .lock tensorboard wandb wandb.json card "
     "progress.png evaluation_sampled.json evaluation_greedy.json"
@@ -122,16 +120,6 @@ def _refuse_action(space: Any) -> None:
     axes = 0 if isinstance(space, gym.spaces.Discrete) else 1
     if not isinstance(space, kinds) or len(space.shape or ()) != axes:
         raise ValueError(f"no policy acts in {str(space)[:80]}")
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "platform": platform.platform()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def flatten(tree: Any, prefix: str) -> dict[str, NDArray[Any]]:

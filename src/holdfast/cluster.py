@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ray: joining a cluster, and what must be the same on all of its machines."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.process import PACKAGES, versions
+
+
+def connect(address: str) -> Any:
+    """The ray module, joined to the cluster at `address`; local: one of this machine alone."""
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError:
+        raise ValueError(
+            "a cluster needs ray, which is not installed: `pip install 'holdfast[ray]'`."
+        ) from None
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not ray.is_initialized():
+        alone = {"include_dashboard": False} if address == "local" else {}
+        try:
+            ray.init(address=address, log_to_driver=False, **alone)
+        except ConnectionError as error:
+            raise ValueError(
+                f"no Ray cluster answers at '{address}' ({str(error).splitlines()[0]}); start one "
+                "with `ray start --head` and name its address."
+            ) from None
+    return ray
+
+
+def refuse_versions(wanted: Mapping[str, str]) -> None:
+    """On a machine of the cluster: its packages are those of the machine that asks."""
+    here = versions()
+    for name in ("python", *PACKAGES):
+        theirs, ours = wanted.get(name, "none"), here.get(name, "none")
+        if name == "python":  # bits do not depend on its last number
+            theirs, ours = (".".join(text.split(".")[:2]) for text in (theirs, ours))
+        if theirs != ours:
+            raise ValueError(
+                f"{platform.node()} has {name} {ours}, and this run was begun with {name} "
+                f"{theirs}: results would differ; install the same versions on all machines."
+            )
