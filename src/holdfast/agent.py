@@ -36,6 +36,7 @@ from holdfast.runs.folder import (
 from holdfast.runs.progress import rows_until
 from holdfast.runs.sinks import Sink, TensorBoard
 from holdfast.runs.spaces import describe_space
+from holdfast.runs.storage import at_hand
 from holdfast.runs.training import train_in_folder, write_run
 from holdfast.train import Epoch, train
 from holdfast.train.environment import Spaces, open_env
@@ -339,11 +340,11 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | Path, trust_env: bool = False) -> Agent:
-        """The agent of a run folder, from its newest whole checkpoint.
+        """The agent of a run folder, a path or URI (s3://...), from its newest whole checkpoint.
 
         `trust_env` allows it to import the environment that the folder names, when it is needed.
         """
-        folder = open_folder(Path(path))
+        folder = open_folder(at_hand(path))
         state, _ = load_state(folder)
         if state is None:
             raise CheckpointError(

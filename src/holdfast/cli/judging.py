@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import tyro
@@ -15,17 +14,19 @@ from rich.table import Table
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
+from holdfast.cli.folders import RunFolder
 from holdfast.cli.options import args_of, parse_limits
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.evaluations import save_evaluation
+from holdfast.runs.storage import give_back
 
 CODES = {"yes": 0, "no": 1, "undecided": 3}
 """Verdict → exit code; 2 says that something was wrong with the command."""
 
 
 def evaluate_command(
-    run: tyro.conf.Positional[Path],
+    run: tyro.conf.Positional[RunFolder],
     episodes: int = 100,
     until_decided: bool = False,
     max_episodes: int = 10_000,
@@ -88,6 +89,7 @@ def evaluate_command(
             )
     if save:
         save_evaluation(run, next(iter(found.values())))
+        give_back(run)
     show(found, bool(perturb), json)
     verdicts = [result.verdict.safe for result in found.values()]
     worst = next(answer for answer in ("no", "undecided", "yes") if answer in verdicts)

@@ -9,6 +9,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.cli.folders import RunFolder
+
 
 def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     """Algorithms, or the settings of one and what each preset changes."""
@@ -44,7 +46,7 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
             console.print("  nothing")
 
 
-def plot_command(run: tyro.conf.Positional[Path], out: Path | None = None) -> None:
+def plot_command(run: tyro.conf.Positional[RunFolder], out: Path | None = None) -> None:
     """Draw return, cost against limit and regret of a run.
 
     Args:
@@ -53,8 +55,10 @@ def plot_command(run: tyro.conf.Positional[Path], out: Path | None = None) -> No
     """
     from holdfast.runs.folder import open_folder
     from holdfast.runs.plot import plot_run
+    from holdfast.runs.storage import give_back
 
     print(plot_run(open_folder(run), out or run / "progress.png"))
+    give_back(run)
 
 
 def envs_command(env: tyro.conf.Positional[str] = "") -> None:

@@ -9,10 +9,12 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from holdfast.cli.folders import RunFolder
+
 Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 
 
-def export_command(run: tyro.conf.Positional[Path], out: Out = Path("policy.onnx")) -> None:
+def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy.onnx")) -> None:
     """Write a trained policy for use without Holdfast, checked against its actions here.
 
     Args:
@@ -29,7 +31,7 @@ def export_command(run: tyro.conf.Positional[Path], out: Out = Path("policy.onnx
 
 
 def watch_command(
-    run: tyro.conf.Positional[Path],
+    run: tyro.conf.Positional[RunFolder],
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
     episodes: int = 1,
     seeds: tuple[int, ...] = (),
@@ -85,7 +87,7 @@ def watch_command(
 
 
 def certify_command(
-    run: tyro.conf.Positional[Path],
+    run: tyro.conf.Positional[RunFolder],
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
     episodes: int = 200,
     until_decided: bool = False,
@@ -121,6 +123,7 @@ def certify_command(
     from holdfast.bars import EvaluationBar
     from holdfast.certify import certify
     from holdfast.cli.options import args_of
+    from holdfast.runs.storage import give_back
 
     with EvaluationBar(episodes) as bar:
         page, data = certify(
@@ -140,6 +143,7 @@ def certify_command(
             cost=cost,
             on_progress=bar.update,
         )
+    give_back(run)
     console = Console()
     console.print(f"Page: {page}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"Data: {data}", highlight=False, soft_wrap=True, markup=False)

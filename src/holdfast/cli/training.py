@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast import process
+from holdfast.cli.folders import RunFolder
 
 if TYPE_CHECKING:
     from holdfast.envs.base import VecEnv
@@ -132,6 +133,7 @@ def follow(
 ) -> None:
     """Train in a folder with the chosen displays; say where everything is."""
     from holdfast.bars import training_bar
+    from holdfast.runs.storage import give_back
     from holdfast.runs.training import train_in_folder
 
     run = folder.run
@@ -143,8 +145,9 @@ def follow(
     try:
         with resumable(folder.path):
             for _ in train_in_folder(folder, env, extra, state, bar.advance if bar else None):
-                pass
+                give_back(folder.path)
     finally:
+        give_back(folder.path)
         if bar is not None:
             bar.close()
         env.close()
@@ -172,7 +175,7 @@ def resumable(path: Path) -> Generator[None]:
 
 
 def resume_command(
-    run: tyro.conf.Positional[Path],
+    run: tyro.conf.Positional[RunFolder],
     steps: float | None = None,
     quiet: bool = False,
     tensorboard: bool = False,
