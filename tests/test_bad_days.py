@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Environments that raise, hang or answer nonsense: where, when, and what is left of the run."""
 
+import resource
+import sys
 import time
 
 import gymnasium as gym
@@ -9,15 +11,19 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from holdfast import cli
 from holdfast.cli import main
 from holdfast.envs.foreign.batch import open_foreign
 from holdfast.envs.foreign.vector import VectorBatch
+from holdfast.envs.make import make_env
+from holdfast.export.graph import load_package
 from holdfast.process import Stuck, deadline
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import create, load_state
 from holdfast.runs.training import train_in_folder
+from holdfast.train.collecting import TrainingError
 from holdfast.train.environment import open_env
-from small_runs import small
+from small_runs import rows_without_clock, small
 
 
 class Moody(gym.Env):
@@ -130,6 +136,47 @@ def test_after_a_fault_the_run_goes_on_where_it_was(tmp_path):
     for _ in train_in_folder(folder, open_env(run, Moody), state=state):
         pass
     assert folder.finished
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX limits")
+def test_a_disk_that_is_full_for_a_row_loses_nothing(tmp_path):
+    """The file-size limit of a process stands in for the disk: a row of progress.csv is cut."""
+    run = small(epochs=3)
+    folder = create(tmp_path / "run", run, make_env("probe/Speed-v0", 4))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    record = folder.path / "progress.csv"
+    with pytest.raises(TrainingError, match=r"cannot be written.*holdfast resume"):
+        try:
+            for _ in train_in_folder(folder, make_env("probe/Speed-v0", 4)):
+                half = record.stat().st_size + 20
+                resource.setrlimit(resource.RLIMIT_FSIZE, (half, limits[1]))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    state, _ = load_state(folder)
+    assert state.epoch == 1
+    for _ in train_in_folder(folder, make_env("probe/Speed-v0", 4), state=state):
+        pass
+    undisturbed = create(tmp_path / "other", run, make_env("probe/Speed-v0", 4))
+    for _ in train_in_folder(undisturbed, make_env("probe/Speed-v0", 4)):
+        pass
+    assert rows_without_clock(record) == rows_without_clock(undisturbed.path / "progress.csv")
+
+
+def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
+    def hungry(args):
+        raise MemoryError("Unable to allocate 8.0 TiB")
+
+    monkeypatch.setitem(cli.COMMANDS, "list", cli.Command(hungry, ""))
+    with pytest.raises(SystemExit) as stop:
+        main(["list"])
+    assert stop.value.code == 2
+    assert "not enough memory for this (Unable to allocate" in capsys.readouterr().err
+
+
+def test_a_missing_onnx_is_named_whole(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(RuntimeError, match=r"pip install 'holdfast\[onnx\]'"):
+        load_package("onnx", "an ONNX export")
 
 
 FILE = """

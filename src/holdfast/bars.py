@@ -235,9 +235,13 @@ class FilmBar:
         self.progress.update(self.task, completed=done, total=total, description="drawing")
 
     def say(self, text: str) -> None:
-        self.progress.stop()
+        """Instead of the bar, where there is a terminal."""
+        if not self.progress.console.is_terminal:
+            return
+        if self.progress.live.is_started:
+            self.progress.stop()
+            self.line.start()
         self.line.update(text)
-        self.line.start()
 
     def __enter__(self) -> FilmBar:
         self.progress.start()

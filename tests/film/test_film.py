@@ -3,9 +3,13 @@
 
 import importlib
 import io
+import sys
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium as gym
+import mujoco
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,6 +19,7 @@ from holdfast import Agent, make_run
 from holdfast.bars import FilmBar
 from holdfast.cli import main
 from holdfast.envs.acting import Actor
+from holdfast.envs.make import make_env
 from holdfast.evaluate import evaluate
 from holdfast.film import Address, Film, choose, panel, writers
 from holdfast.film.views import make_visible, open_view
@@ -200,6 +205,55 @@ def test_a_window_needs_a_display_and_an_environment_that_has_one(run, monkeypat
     monkeypatch.setattr(render, "require_display", lambda: None)
     with pytest.raises(RuntimeError, match="no window"):
         Agent.load(run).watch(progress=False)
+
+
+class Viewer:
+    """What a window of MuJoCo's has that is used of it."""
+
+    def __init__(self, model, data, **panels):
+        self.cam, self.panels, self.synced = mujoco.MjvCamera(), panels, 0
+
+    def lock(self):
+        return nullcontext()
+
+    def sync(self):
+        self.synced += 1
+
+    def close(self):
+        pass
+
+
+def test_a_window_goes_along_with_the_runner(monkeypatch):
+    """A camera that stays soon shows an empty floor; moved by the user, it stays moved."""
+    from holdfast.envs.native.gym import render
+
+    opened = []
+    viewer = SimpleNamespace(
+        launch_passive=lambda *a, **k: opened.append(Viewer(*a, **k)) or opened[-1]
+    )
+    monkeypatch.setattr(render, "require_display", lambda: None)
+    monkeypatch.setitem(sys.modules, "mujoco.viewer", viewer)
+    env = make_env("SafetyHalfCheetahVelocity-v1", 1, workers=1)
+    env.reset(0)
+    window = render.Window(env.simulation)
+    camera, torso = opened[0].cam, window.stage.data.xpos[1]
+    assert opened[0].panels == {"show_left_ui": False, "show_right_ui": False}
+    assert camera.lookat.tolist() == torso.tolist() and camera.distance == 4.0
+    camera.lookat[1] += 0.5  # the user's hand
+    begun = torso.copy()
+    for _ in range(20):
+        env.step(np.ones((1, 6)))
+        window.show()
+    assert np.abs(torso - begun).max() > 0.05 and opened[0].synced == 20
+    np.testing.assert_allclose(camera.lookat - torso, [0.0, 0.5, 0.0], atol=1e-12)
+
+
+def test_a_log_is_not_filled_with_what_a_window_shows():
+    text = io.StringIO()
+    with FilmBar(console=Console(file=text)) as bar:
+        for step in range(50):
+            bar.say(f"step {step}")
+    assert text.getvalue().strip() == "" and text.getvalue().count("\n") < 4
 
 
 class Shown(Clock):

@@ -18,7 +18,6 @@ from holdfast.runs import checkpoint
 from holdfast.runs.find import load, not_started
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.progress import ProgressFile, read_progress, read_rows
-from holdfast.runs.training import owned
 from holdfast.tabular import read_cmdp
 from holdfast.train.state import first_state
 
@@ -332,9 +331,3 @@ def test_words_of_a_file_do_not_steer_the_terminal(folder, capsys):
         main(["resume", str(folder.path)])
     told = capsys.readouterr().err
     assert "\x1b]0" not in told and "\x07" not in told and "preset" in told and len(told) < 6000
-
-
-def test_two_processes_need_two_folders(folder):
-    with owned(folder.path), pytest.raises(checkpoint.Busy, match="another process"):
-        with owned(folder.path):
-            pass

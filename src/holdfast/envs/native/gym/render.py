@@ -160,12 +160,22 @@ class Window:
         self.stage = Stage(simulation)
         self.stage.pose(0)
         viewer = importlib.import_module("mujoco.viewer")  # loads a window system
-        self._viewer: Any = viewer.launch_passive(self.stage.model, self.stage.data)
+        self._viewer: Any = viewer.launch_passive(
+            self.stage.model, self.stage.data, show_left_ui=False, show_right_ui=False
+        )
+        view, camera = self.stage.camera(), self._viewer.cam
+        with self._viewer.lock():
+            camera.distance, camera.azimuth = view.distance, view.azimuth
+            camera.elevation, camera.lookat[:] = view.elevation, view.lookat
+        self._seen = view.lookat.copy()
 
     def show(self) -> None:
-        """Bring the window up to date."""
+        """Bring the window up to date; it goes along with a runner, as far as one is moved."""
         with self._viewer.lock():
             self.stage.pose(0)
+            seen = self.stage.camera().lookat.copy()
+            self._viewer.cam.lookat[:] += seen - self._seen
+        self._seen = seen
         self._viewer.sync()
 
     def close(self) -> None:
