@@ -185,6 +185,12 @@ def test_rounds_are_those_of_the_plain_loop(slopes):
         np.testing.assert_allclose(
             slopes.play_round(actor, wanted), play_round(slopes, actor, wanted), atol=1e-4
         )
+    # To the bit the same, however many are played at once; another seed's are others.
+    pair = make_env(Slope, 2, constraints=("thrust", "high"))
+    four = slopes.play_round(actor, Round(11))
+    np.testing.assert_array_equal(pair.play_round(actor, Round(11)), four[:2])
+    np.testing.assert_array_equal(pair.play_round(actor, Round(11, 2)), four[2:])
+    assert (pair.play_round(actor, Round(12)) != four[:2]).any()
 
 
 def test_snapshots_bring_the_same_future_back(slopes):
