@@ -108,7 +108,7 @@ def test_actions_lie_in_the_space(kind, scale, tmp_path):
             assert all(space.contains(action) for action in actions)
             assert space.contains(who.predict(many[0], deterministic=deterministic, seed=1))
     if kind == "box" and scale == 1.0:  # the control: the policy alone leaves it
-        raw = agent.actor().act(
+        raw, _ = agent.actor().act(
             many.astype(np.float32), agent.actor().draw(np.random.default_rng(1), (50,))
         )
         assert (np.abs(raw) > 1).any()

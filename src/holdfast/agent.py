@@ -180,21 +180,33 @@ class Agent:
                 )
         self.run, self.spaces = run, spaces
 
-    def predict(self, obs: Any, deterministic: bool = True, seed: int | None = None) -> Any:
+    def predict(
+        self,
+        obs: Any,
+        deterministic: bool = True,
+        seed: int | None = None,
+        memory: Any = None,
+    ) -> Any:
         """The action for one observation, or for many, as the environment gives and takes them.
 
         Many are what a `VectorEnv` gives: each part has a leading axis. Actions always lie in the
         action space; NaN or infinity in an observation raises.
+
+        A policy that remembers (encoder="gru") returns (action, memory): pass the memory with the
+        next observation, and None where an episode begins; of many, 0 in the rows where one does.
         """
         spaces = self._trained()[1]
         flat, single = read_observations(spaces.native_observation, obs)
         actor, noise = self.actor(), None
+        kept = actor.recall(memory, len(flat))
         if not deterministic:
             noise = actor.draw(np.random.default_rng(seed), (len(flat),))
-        action = action_map(spaces.action, True)(actor.act(actor.view(flat), noise))
+        chosen, kept = actor.act(actor.view(flat, kept), noise)
+        action = action_map(spaces.action, True)(chosen)
         if spaces.native_action is not spaces.action:
             action = to_native(spaces.native_action, action, True)
-        return action[0] if single else action
+        action, kept = (action[0], kept[0]) if single else (action, kept)
+        return (action, kept) if actor.network.memory else action
 
     def evaluate(
         self,
@@ -232,7 +244,7 @@ class Agent:
             spaces.refuse_other(Spaces.of(replace(run, limits=spaces.limits), batch))
             if perturb is not None:
                 seen = np.sqrt(state.normaliser.var)
-                unit = np.ones_like(seen) if self.run.normalise == "none" else seen
+                unit = np.ones_like(seen) if self.actor().normaliser is None else seen
                 batch = perturbed(batch, perturb, unit)
             return evaluate(
                 self.actor(),

@@ -10,10 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
-from holdfast.algorithms import ALGORITHMS, CTRPO, Algorithm, ComparesCosts, find
+from holdfast.algorithms import (
+    ALGORITHMS,
+    CTRPO,
+    Algorithm,
+    ComparesCosts,
+    InMinibatches,
+    find,
+)
 from holdfast.core.episodes import CostEstimate
+from holdfast.core.networks import ACTIVATIONS
 from holdfast.core.types import CostTerms
 from holdfast.register import PRESETS, PresetName, preset_values
 from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
@@ -52,8 +60,16 @@ class Run:
     """Environments that step together."""
     epoch_steps: int = 20_000
     """Environment steps between two updates, all environments together."""
+    encoder: Literal["mlp", "cnn", "gru"] = "mlp"
+    """What reads observations before the layers: nothing, convolutions (images), a memory (GRU)."""
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers of policy and critics."""
+    activation: Annotated[str, ACTIVATIONS] = "tanh"
+    """Function between the layers of policy and critics."""
+    channels: tuple[int, ...] = (16, 32)
+    """Of a CNN: features of each convolution, 3 x 3 pixels wide; each halves the image."""
+    memory: int = 64
+    """Of a GRU: how many numbers it carries from step to step."""
     gamma: float = 0.99
     """Discount of the reward."""
     lam: float = 0.95
@@ -97,6 +113,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self._check_sizes()
+        self._check_networks()
         self._check_limits()
         self._check_args()
         for name in ("gamma", "cost_gamma"):
@@ -127,9 +144,24 @@ class Run:
                 f"epoch_steps={self.epoch_steps} is not a multiple of num_envs={self.num_envs}; "
                 f"use epoch_steps={fitting} so that every environment makes equally many steps."
             )
-        if len(self.hidden) > 100 or any(not 0 < width <= 10**6 for width in self.hidden):
+
+    def _check_networks(self) -> None:
+        for name in ("hidden", "channels"):
+            widths: tuple[int, ...] = getattr(self, name)
+            if len(widths) > 100 or any(not 0 < width <= 10**6 for width in widths):
+                raise ValueError(
+                    f"{name}={shown(widths)} must hold positive widths, such as 64 64."
+                )
+        if not 0 < self.memory <= 10**6 or not self.channels:
             raise ValueError(
-                f"hidden={shown(self.hidden)} must hold positive widths, such as 64 64."
+                f"memory={self.memory} and channels={shown(self.channels)} must not be empty; use "
+                "encoder=mlp for a network without either."
+            )
+        if self.encoder == "gru" and isinstance(self.algorithm, InMinibatches):
+            raise ValueError(
+                f"encoder=gru cannot be used with {self.name}: it learns from shuffled steps, and "
+                "a memory is learned from steps in their order; use a trust-region method, such "
+                "as c-trpo, or encoder=mlp."
             )
 
     def _check_args(self) -> None:
@@ -163,6 +195,11 @@ class Run:
     @property
     def epochs(self) -> int:
         return -(-self.steps // self.epoch_steps)
+
+    @property
+    def statistics(self) -> Literal["running", "epoch", "none"]:
+        """`normalise`, unless observations are images: pixels are scaled by their bounds."""
+        return "none" if self.encoder == "cnn" else self.normalise
 
     @property
     def cost_discount(self) -> float:

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from holdfast.core.policies import Categorical, Gaussian, init_categorical, init_gaussian, init_mlp
+from holdfast.core.policies import (
+    Categorical,
+    Gaussian,
+    init_categorical,
+    init_gaussian,
+    init_layers,
+)
 from holdfast.train.state import numpy_actor
 
 
@@ -25,7 +31,7 @@ def observations(dtype=jnp.float32):
 
 
 def test_init_is_uniform_within_the_fan_in_bound():
-    layers = init_mlp(jax.random.key(0), (27, 64, 64, 8))
+    layers = init_layers(jax.random.key(0), [(27, 64), (64, 64), (64, 8)])
     for weight, bias in layers:
         bound = 1 / np.sqrt(weight.shape[0])
         both = np.concatenate([np.ravel(weight), bias])
@@ -107,7 +113,7 @@ def test_numpy_actor_samples_the_policy(make):
     actor = numpy_actor(policy)
     obs = np.repeat(np.asarray(observations())[:1], 40_000, 0)
     noise = actor.draw(np.random.default_rng(0), (len(obs),))
-    action = actor.act(obs, noise)
+    action, _ = actor.act(obs, noise)
     out = policy.outputs(jnp.asarray(obs[:1]))
     if isinstance(policy, Gaussian):
         mean, log_std = (np.asarray(x) for x in out)
@@ -117,7 +123,7 @@ def test_numpy_actor_samples_the_policy(make):
         for d, block in enumerate(out):
             seen = np.bincount(action[:, d], minlength=block.shape[1]) / len(obs)
             np.testing.assert_allclose(seen, np.exp(block[0]), atol=4 * 0.5 / 200)
-    likely = actor.act(obs[:1], None)
+    likely, _ = actor.act(obs[:1], None)
     expected = out[0] if isinstance(policy, Gaussian) else [[int(b[0].argmax()) for b in out]]
     np.testing.assert_allclose(likely, expected, atol=1e-6)
 

@@ -12,7 +12,7 @@ All weights are 1 but maybe the reward's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,8 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from holdfast.core.policies import Layers, init_mlp, mlp
+from holdfast.core.networks import DENSE, Network
+from holdfast.core.policies import Layers, forward, init_layers
 from holdfast.core.types import Batch, Metrics
 
 
@@ -33,25 +34,41 @@ class Critics:
     """Each array with a leading axis of size 1 + K: reward first."""
     moments: optax.OptState
     """Adam's, over all parameters as one vector."""
+    network: Network = field(default=DENSE, metadata={"static": True})
 
 
-def init_critics(key: Array, obs_size: int, constraints: int, hidden: Sequence[int]) -> Critics:
+def init_critics(
+    key: Array,
+    obs_size: int,
+    constraints: int,
+    hidden: Sequence[int],
+    network: Network = DENSE,
+) -> Critics:
     """Fresh networks for the reward and `constraints` costs."""
     keys = jax.random.split(key, 1 + constraints)
-    layers = jax.vmap(lambda k: init_mlp(k, (obs_size, *hidden, 1)))(keys)
-    return Critics(layers, optax.adam(0.0).init(ravel_pytree(layers)[0]))  # zeros at any rate
+    shapes = network.shapes(obs_size, hidden, 1)
+    layers = jax.vmap(lambda k: init_layers(k, shapes))(keys)
+    moments = optax.adam(0.0).init(ravel_pytree(layers)[0])  # zeros at any rate
+    return Critics(layers, moments, network)
 
 
-def values(layers: Layers, obs: Array) -> Array:
+def values(layers: Layers, obs: Array, network: Network = DENSE) -> Array:
     """[B, 1 + K] the critics' values: reward first, then the costs."""
-    return jax.vmap(mlp, in_axes=(0, None), out_axes=1)(layers, obs)[..., 0]
+    each = lambda own: forward(network, own, obs)
+    return jax.vmap(each, out_axes=1)(layers)[..., 0]
 
 
 def regression_loss(
-    layers: Layers, obs: Array, target: Array, weight: Array, l2: float, l2_biases: bool
+    layers: Layers,
+    obs: Array,
+    target: Array,
+    weight: Array,
+    l2: float,
+    l2_biases: bool,
+    network: Network = DENSE,
 ) -> Array:
     """Σ over critics of the weighted mean squared error plus the L2 term."""
-    error = values(layers, obs) - target
+    error = values(layers, obs, network) - target
     fit = jnp.sum(weight[:, None] * error**2) / jnp.sum(weight)
     penalised = jax.tree.leaves(layers) if l2_biases else [w for w, _ in layers]
     return fit + l2 * sum(jnp.sum(p * p) for p in penalised)
@@ -91,16 +108,17 @@ class CriticFit:
                 "a policy step that comes after the fit; switch one of them off."
             )
 
-    def loss(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:
+    def loss(
+        self, layers: Layers, obs: Array, target: Array, weight: Array, network: Network = DENSE
+    ) -> Array:
         """The regression's, with the reward critic counted as often as it weighs."""
-        total = self._sum(layers, obs, target, weight)
+        l2, biases = self.critic_l2, self.critic_l2_biases
+        total = regression_loss(layers, obs, target, weight, l2, biases, network)
         if self.critic_reward_weight == 1:
             return total
-        reward = self._sum(jax.tree.map(lambda p: p[:1], layers), obs, target[:, :1], weight)
+        first = jax.tree.map(lambda p: p[:1], layers)
+        reward = regression_loss(first, obs, target[:, :1], weight, l2, biases, network)
         return total + (self.critic_reward_weight - 1) * reward
-
-    def _sum(self, layers: Layers, obs: Array, target: Array, weight: Array) -> Array:
-        return regression_loss(layers, obs, target, weight, self.critic_l2, self.critic_l2_biases)
 
     def fit(
         self, critics: Critics, batch: Batch, key: Array, gradient_norm: Array | None = None
@@ -108,20 +126,19 @@ class CriticFit:
         """Fit to `batch.target`; the norm is that of the policy's last gradient (D7)."""
         flat, unravel = ravel_pytree(critics.layers)
         optimiser = optax.adam(self.critic_lr)
-        index, used = minibatches(
-            key, batch.obs.shape[0], self.critic_minibatch, self.critic_passes
+        rows = batch.obs.reshape(-1, batch.obs.shape[-1])  # [T, N, O] where a policy remembers
+        index, used = minibatches(key, len(rows), self.critic_minibatch, self.critic_passes)
+        loss_of = lambda params, obs, target, weight: self.loss(
+            unravel(params), obs, target, weight, critics.network
         )
 
         def step(
-            carry: tuple[Array, optax.OptState, Array], rows: tuple[Array, Array]
+            carry: tuple[Array, optax.OptState, Array], picked: tuple[Array, Array]
         ) -> tuple[tuple[Array, optax.OptState, Array], Array]:
             params, moments, stale_norm = carry
-            pick, valid = rows
-            obs, target = batch.obs[pick], batch.target[pick]
+            pick, valid = picked
             weight = jnp.where(valid, batch.weight[pick], 0.0)
-            loss, grad = jax.value_and_grad(lambda p: self.loss(unravel(p), obs, target, weight))(
-                params
-            )
+            loss, grad = jax.value_and_grad(loss_of)(params, rows[pick], batch.target[pick], weight)
             norm = jnp.sqrt(jnp.sum(grad * grad) + stale_norm**2)
             scale = jnp.minimum(1.0, self.critic_max_norm / (norm + 1e-6))
             update, moments = optimiser.update(grad * scale, moments)
@@ -133,7 +150,8 @@ class CriticFit:
         (flat, moments, _), losses = jax.lax.scan(
             step, (flat, critics.moments, start), (index, used)
         )
-        return Critics(unravel(flat), moments), {"critic_loss": losses.mean()}
+        fitted = replace(critics, layers=unravel(flat), moments=moments)
+        return fitted, {"critic_loss": losses.mean()}
 
 
 def minibatches(key: Array, size: int, minibatch: int, passes: int) -> tuple[Array, Array]:

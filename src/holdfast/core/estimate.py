@@ -15,6 +15,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from holdfast.core.critic import values
+from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Layers
 
 
@@ -58,6 +59,7 @@ def estimate(
     lam: tuple[float, float],
     standardise_cost: bool,
     cost_value_noise: float,
+    network: Network = DENSE,
 ) -> dict[str, Array]:
     """Advantages and critic targets of a rollout: the fields of a batch that need the critics.
 
@@ -67,7 +69,7 @@ def estimate(
     """
     steps, num_envs = rollout["reward"].shape
     size = rollout["obs"].shape[-1]
-    flat_values = lambda obs: values(layers, jnp.asarray(obs).reshape(-1, size))
+    flat_values = lambda obs: values(layers, jnp.asarray(obs).reshape(-1, size), network)
     value = flat_values(rollout["obs"]).reshape(steps, num_envs, -1)
     next_value = flat_values(rollout["next_obs"]).reshape(value.shape)
     terminated, truncated = jnp.asarray(rollout["terminated"]), jnp.asarray(rollout["truncated"])

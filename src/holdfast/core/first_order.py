@@ -21,7 +21,8 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from holdfast.core.critic import Critics, orders, regression_loss
+from holdfast.core.critic import orders, regression_loss
+from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Layers, Policy
 from holdfast.core.types import Batch, Improvement, Learner, Metrics, replace
 
@@ -88,10 +89,9 @@ class JointCritic:
     critic_l2_biases: bool = True
     """Whether that sum includes the biases (D6)."""
 
-    def loss(self, layers: Layers, rows: Rows) -> Array:
-        return regression_loss(
-            layers, rows.obs, rows.target, rows.weight, self.critic_l2, self.critic_l2_biases
-        )
+    def loss(self, layers: Layers, rows: Rows, network: Network = DENSE) -> Array:
+        l2, biases = self.critic_l2, self.critic_l2_biases
+        return regression_loss(layers, rows.obs, rows.target, rows.weight, l2, biases, network)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class FirstOrder:
         """Train policy and critics together; `extra` of the result are the policy's moments."""
         flat, unravel = ravel_pytree(learner.critics.layers)
         critics = _Part(
-            lambda params, rows: critic.loss(unravel(params), rows),
+            lambda params, rows: critic.loss(unravel(params), rows, learner.critics.network),
             cast(_Step, optax.adam(critic.critic_lr).update),
         )
         old = learner.policy
@@ -147,7 +147,7 @@ class FirstOrder:
             policy=ravel_pytree(old)[1](actor.params),
             extra=actor.moments,
             metrics=metrics | {"actor_loss": losses[0], "critic_loss": losses[1]},
-            critics=Critics(unravel(fitted.params), fitted.moments),
+            critics=replace(learner.critics, layers=unravel(fitted.params), moments=fitted.moments),
         )
 
     def actor(

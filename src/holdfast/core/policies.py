@@ -6,6 +6,9 @@ KL and Fisher products are functions of outputs only, so one forward pass serves
 
     Gaussian     outputs (mean [B, A], log_std [A]), the deviation independent of the state
     Categorical  outputs logits [B, ΣD], one block for each component of a MultiDiscrete action
+
+How the observation is read, `network`, is part of the function of the parameters, so gradients and
+Fisher products go through it, and through time where it remembers.
 """
 
 from __future__ import annotations
@@ -20,15 +23,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holdfast.core.networks import DENSE, Network, remembered
+
 Layers = tuple[tuple[Array, Array], ...]
 """(weight [in, out], bias [out]) for each layer."""
 
 
-def init_mlp(key: Array, sizes: Sequence[int], dtype: Any = jnp.float32) -> Layers:
+def init_layers(key: Array, shapes: Sequence[tuple[int, int]], dtype: Any = jnp.float32) -> Layers:
     """Weights and biases uniform in ±1/√fan_in, every layer included."""
     layers: list[tuple[Array, Array]] = []
-    for layer_key, fan_in, fan_out in zip(
-        jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True
+    for layer_key, (fan_in, fan_out) in zip(
+        jax.random.split(key, len(shapes)), shapes, strict=True
     ):
         bound = 1 / math.sqrt(fan_in)
         kw, kb = jax.random.split(layer_key)
@@ -41,12 +46,27 @@ def init_mlp(key: Array, sizes: Sequence[int], dtype: Any = jnp.float32) -> Laye
     return tuple(layers)
 
 
-def mlp(layers: Layers, x: Array) -> Array:
-    """tanh between the layers, linear output."""
-    for weight, bias in layers[:-1]:
-        x = jnp.tanh(x @ weight + bias)
-    weight, bias = layers[-1]
-    return x @ weight + bias
+def forward(network: Network, layers: Layers, obs: Array) -> Array:
+    """[B, out] of rows [B, O], or of the steps [T, N, O] of N environments, in order, B = T·N.
+
+    Steps are only for a memory: it is carried through them by these very parameters, from what
+    was recorded before the first, and it is empty where the recorded one is: an episode begins.
+    """
+    if obs.ndim == 2:
+        return network(layers, obs, jnp)[0]
+    seen, recorded = obs[..., : -network.memory], obs[..., -network.memory :]
+    (weight, bias), (recurrent, shift) = layers[:2]
+
+    def step(memory: Array, x: tuple[Array, Array]) -> tuple[Array, Array]:
+        given, begins = x
+        memory = jnp.where(begins[:, None], 0.0, memory)
+        memory = remembered(given, memory @ recurrent + shift, memory, jnp)
+        return memory, memory
+
+    begins = jnp.all(recorded == 0, -1)
+    memory = jax.lax.scan(step, recorded[0], (seen @ weight + bias, begins))[1]
+    rows = jnp.concatenate([seen, memory], -1)
+    return network.dense(layers, rows.reshape(-1, rows.shape[-1]), jnp)
 
 
 @jax.tree_util.register_dataclass
@@ -57,6 +77,7 @@ class Gaussian:
     layers: Layers
     log_std: Array
     """[A]"""
+    network: Network = field(default=DENSE, metadata={"static": True})
 
     @property
     def action_dims(self) -> int:
@@ -64,7 +85,7 @@ class Gaussian:
         return self.log_std.shape[0]
 
     def outputs(self, obs: Array) -> Any:
-        return mlp(self.layers, obs), self.log_std
+        return forward(self.network, self.layers, obs), self.log_std
 
     @staticmethod
     def log_prob(outputs: tuple[Array, Array], action: Array) -> Array:
@@ -109,13 +130,14 @@ class Categorical:
     layers: Layers
     sizes: tuple[int, ...] = field(metadata={"static": True})
     """Number of choices of each component; (n,) for a Discrete action."""
+    network: Network = field(default=DENSE, metadata={"static": True})
 
     @property
     def action_dims(self) -> int:
         return len(self.sizes)
 
     def outputs(self, obs: Array) -> Any:
-        logits = mlp(self.layers, obs)
+        logits = forward(self.network, self.layers, obs)
         splits = list(np.cumsum(self.sizes)[:-1])
         return tuple(jax.nn.log_softmax(x) for x in jnp.split(logits, splits, axis=-1))
 
@@ -161,14 +183,25 @@ Policy = Gaussian | Categorical
 
 
 def init_gaussian(
-    key: Array, obs_size: int, action_size: int, hidden: Sequence[int], dtype: Any = jnp.float32
+    key: Array,
+    obs_size: int,
+    action_size: int,
+    hidden: Sequence[int],
+    dtype: Any = jnp.float32,
+    network: Network = DENSE,
 ) -> Gaussian:
     """Deviation 1 at the start."""
-    layers = init_mlp(key, (obs_size, *hidden, action_size), dtype)
-    return Gaussian(layers, jnp.zeros(action_size, dtype))
+    layers = init_layers(key, network.shapes(obs_size, hidden, action_size), dtype)
+    return Gaussian(layers, jnp.zeros(action_size, dtype), network)
 
 
 def init_categorical(
-    key: Array, obs_size: int, sizes: Sequence[int], hidden: Sequence[int], dtype: Any = jnp.float32
+    key: Array,
+    obs_size: int,
+    sizes: Sequence[int],
+    hidden: Sequence[int],
+    dtype: Any = jnp.float32,
+    network: Network = DENSE,
 ) -> Categorical:
-    return Categorical(init_mlp(key, (obs_size, *hidden, sum(sizes)), dtype), tuple(sizes))
+    layers = init_layers(key, network.shapes(obs_size, hidden, sum(sizes)), dtype)
+    return Categorical(layers, tuple(sizes), network)

@@ -43,7 +43,7 @@ class Batch:
     """What one update learns from."""
 
     obs: Array
-    """[B, O], normalised."""
+    """[B, O], normalised; [T, N, O], the steps in order (B = T·N), where the policy remembers."""
     action: Array
     """[B, A] float for Gaussian policies, [B, D] integer for Categorical ones."""
     weight: Array

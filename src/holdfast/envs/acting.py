@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acting: a policy as plain NumPy data.
 
-A small MLP on a few observations is faster here than through a JAX dispatch, and worker processes
-need not load JAX. Randomness is given, not drawn: who acts, and where, changes nothing. Nor does it
-depend, to the last bit, on how a batch is split among workers: BLAS rounds a row differently in
-products of different height, so each row is multiplied by itself, as a stack of [1, O] products;
-elementwise functions round each number alone.
+A small network on a few observations is faster here than through a JAX dispatch, and processes that
+act need not load JAX. Randomness is given, not drawn: who acts, and where, changes nothing. Nor
+does it depend, to the last bit, on how a batch is split among workers: BLAS rounds a row
+differently in products of different height, so each row is multiplied by itself, as a stack of
+[1, O] products (an image as one of [pixels, O]); elementwise functions round each number alone.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.networks import DENSE, Network
 from holdfast.envs.base import Floats
+from holdfast.settings import built
 
 Float32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
@@ -78,11 +82,14 @@ def moments(obs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
 class Actor:
     """A policy and its view of observations.
 
-    x = normalised obs;  Gaussian: a = MLP(x) + std · noise;  Categorical: argmax(MLP(x) + noise)
+    x = normalised obs;  Gaussian: a = f(x) + std · noise;  Categorical: argmax(f(x) + noise)
+
+    A policy may remember: x is then followed by its memory, which is 0 where an episode begins,
+    and `act` also returns the next one. The memory of any other policy has size 0.
     """
 
     layers: tuple[tuple[Float32, Float32], ...]
-    """(weight [in, out], bias [out]) with tanh between; () lets the noise alone act."""
+    """(weight [in, out], bias [out]) of f; () lets the noise alone act."""
     std: Float32 | None
     """[A] of a Gaussian policy."""
     sizes: tuple[int, ...] = ()
@@ -91,6 +98,14 @@ class Actor:
     """Statistics of the observations; None leaves them as they are."""
     clip: bool = False
     """Whether actions are clipped to the bounds of the environment's Box (D9)."""
+    network: Network = DENSE
+    """How f reads what it sees."""
+
+    @property
+    def obs_size(self) -> int:
+        """O, without the memory."""
+        image = self.network.image
+        return math.prod(image) if image else len(self.layers[0][0])
 
     @property
     def noise_size(self) -> int:
@@ -103,30 +118,61 @@ class Actor:
             return rng.standard_normal(full, np.float32)
         return -np.log(rng.standard_exponential(full, np.float32) + np.float32(1e-30))
 
-    def view(self, obs: NDArray[Any]) -> Float32:
-        """What the policy sees of obs [n, O]."""
-        return obs.astype(np.float32) if self.normaliser is None else self.normaliser(obs)
+    def blank(self, count: int) -> Float32:
+        """[count, memory] where episodes begin."""
+        return np.zeros((count, self.network.memory), np.float32)
 
-    def act(self, seen: Float32, noise: Float32 | None) -> NDArray[Any]:
-        """Actions [n, A] or [n, D], in the policy's units; without noise the most likely one."""
-        out = self.outputs(seen) if self.layers else np.zeros((len(seen), self.noise_size), "f4")
+    def recall(self, memory: Any, count: int) -> Float32:
+        """A memory that a user gives back, [count, memory] or that of one; None: an empty one."""
+        blank = self.blank(count)
+        if memory is None:
+            return blank
+        kept = np.asarray(memory, np.float32)
+        if not self.network.memory or kept.shape not in (blank.shape, blank.shape[1:]):
+            raise ValueError(
+                f"a memory of shape {kept.shape} does not belong here: this policy remembers "
+                f"{self.network.memory} numbers of each episode; pass what `predict` returned."
+            )
+        if not np.isfinite(kept).all():
+            raise ValueError("the memory holds NaN or infinity: no action would be right.")
+        return kept.reshape(blank.shape)
+
+    def view(self, obs: NDArray[Any], memory: Float32 | None = None) -> Float32:
+        """What the policy sees of obs [n, O]: normalised, and its memory; None: an empty one."""
+        seen = obs.astype(np.float32) if self.normaliser is None else self.normaliser(obs)
+        return self.joined(seen, memory)
+
+    def joined(self, seen: NDArray[Any], memory: Float32 | None) -> Float32:
+        """[n, O + memory]"""
+        if not self.network.memory:
+            return seen
+        return np.concatenate([seen, self.blank(len(seen)) if memory is None else memory], -1)
+
+    def act(self, seen: Float32, noise: Float32 | None) -> tuple[NDArray[Any], Float32]:
+        """(actions [n, A] or [n, D] in the policy's units, memory after them).
+
+        Without noise the actions are the most likely ones.
+        """
+        out, memory = self.outputs(seen)
         if self.std is not None:
-            return out if noise is None else out + self.std * noise
+            return out if noise is None else out + self.std * noise, memory
         score = out if noise is None else out + noise
         splits = np.cumsum(self.sizes)[:-1]
-        return np.stack([block.argmax(-1) for block in np.split(score, splits, axis=-1)], -1)
+        blocks = np.split(score, splits, axis=-1)
+        return np.stack([block.argmax(-1) for block in blocks], -1), memory
 
-    def outputs(self, seen: Float32) -> Float32:
-        """[n, noise_size] the mean of a Gaussian policy, the scores of a Categorical one."""
-        x: NDArray[Any] = seen[:, None, :]
-        for weight, bias in self.layers[:-1]:
-            x = np.tanh(x @ weight + bias)
-        weight, bias = self.layers[-1]
-        return (x @ weight)[:, 0] + bias
+    def outputs(self, seen: Float32) -> tuple[Float32, Float32]:
+        """(the mean of a Gaussian policy or the scores of a Categorical one, memory after it)"""
+        if not self.layers:
+            return np.zeros((len(seen), self.noise_size), np.float32), self.blank(len(seen))
+        out, memory = self.network(self.layers, seen[:, None, :], np)
+        return out[:, 0], memory[:, 0]
 
     def to_arrays(self) -> Arrays:
         """Named arrays, for another process."""
         arrays: Arrays = {"sizes": np.array(self.sizes, np.int64), "clip": np.array([self.clip])}
+        network = json.dumps(asdict(self.network)).encode()
+        arrays["network"] = np.frombuffer(network, np.uint8)
         if self.std is not None:
             arrays["std"] = self.std
         if self.normaliser is not None:
@@ -149,6 +195,7 @@ class Actor:
             tuple(arrays["sizes"].tolist()),
             seen,
             bool(arrays["clip"][0]),
+            built(Network, json.loads(arrays["network"].tobytes()), "network"),
         )
 
 

@@ -27,7 +27,7 @@ class NotFinite(ValueError):
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps of N environments; observations as the policy saw them."""
+    """T steps of N environments; observations as the policy saw them, its memory behind them."""
 
     seen: Float32
     """[T + 1, N, O] before each action, and before the next."""
@@ -86,9 +86,16 @@ class Collecting(Protocol):
         ...
 
     def collect(
-        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+        self,
+        actor: Actor,
+        noise: Float32,
+        on_progress: OnProgress | None = None,
+        memory: Float32 | None = None,
     ) -> Rollout:
-        """Act for noise.shape[0] steps with frozen statistics; noise [T, N, noise_size]."""
+        """Act for noise.shape[0] steps with frozen statistics; noise [T, N, noise_size].
+
+        `memory` [N, memory] is the policy's of the steps before; None: episodes begin.
+        """
         ...
 
 
@@ -107,6 +114,7 @@ def collect(
     actor: Actor,
     noise: Float32,
     *,
+    memory: Float32 | None = None,
     moving: bool = False,
     raw_final_obs: bool = False,
     on_progress: OnProgress | None = None,
@@ -114,22 +122,25 @@ def collect(
     """Act for noise.shape[0] vector steps from `obs`; returns also the last obs and the actor.
 
     `moving` statistics change with every step, as in the published runs (D8), so the actor that is
-    returned has others; otherwise they are frozen, and `Rollout.mean` and `var` are what to merge.
+    returned has others; otherwise they are frozen, and `Rollout.mean` and `var` are what to merge
+    (there are none of pixels, which are scaled by their bounds). `memory` is that of the steps
+    before `obs`, None where episodes begin; what `Rollout.seen` ends with is the one to go on with.
     """
     check_noise(noise, len(obs), actor)
     shape, size = noise.shape[:2], obs.shape[1]
+    remembers, still = actor.network.memory, moving or bool(actor.network.image)
     choices = actor.std is None
     width, kind = (len(actor.sizes), np.int32) if choices else (actor.noise_size, np.float32)
-    seen = np.empty((shape[0] + 1, shape[1], size), np.float32)
+    seen = np.empty((shape[0] + 1, shape[1], size + remembers), np.float32)
     action = np.empty((*shape, width), kind)
-    raw = np.empty((0 if moving else shape[0], shape[1], size))
+    raw = np.empty((0 if still else shape[0], shape[1], size))
     reward, cost = np.empty(shape), np.empty((*shape, len(env.cost_names)))
     terminated, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
     finals: list[list[NDArray[Any]]] = [[] for _ in range(shape[1])]
     to_env = action_map(env.action_space, actor.clip)
-    seen[0] = actor.view(obs)
+    seen[0] = actor.view(obs, memory)
     for t in range(shape[0]):
-        action[t] = actor.act(seen[t], noise[t])
+        action[t], memory = actor.act(seen[t], noise[t])
         step = env.step(to_env(action[t]))
         reward[t], cost[t] = step.reward, step.cost
         terminated[t], truncated[t] = step.terminated, step.truncated
@@ -137,20 +148,28 @@ def collect(
             _reject_broken_obs(step, t)
             assert actor.normaliser is not None
             actor = replace(actor, normaliser=actor.normaliser.merge(step.obs))
-        else:
+        elif not still:
             raw[t] = step.obs
-        seen[t + 1] = actor.view(step.obs)
         if step.obs is not step.next_obs:
             for i in np.flatnonzero(step.terminated | step.truncated):
-                last = step.next_obs[i]
-                finals[i].append(last if raw_final_obs else actor.view(last))
+                last, kept = step.next_obs[i : i + 1], memory[i : i + 1]
+                final = actor.joined(last, kept) if raw_final_obs else actor.view(last, kept)
+                finals[i].append(final)
+            memory = forgetful(memory, step)
+        seen[t + 1] = actor.view(step.obs, memory)
         obs = step.obs
         if on_progress is not None and (t + 1) % PATIENCE == 0:
             on_progress((t + 1) * shape[1])
-    final = np.array([row for rows in finals for row in rows], np.float32).reshape(-1, size)
+    final = np.array([row for rows in finals for row in rows], np.float32)
+    final = final.reshape(-1, seen.shape[-1])
     parts = moments(raw) if len(raw) else (np.zeros((shape[1], 0)),) * 2
     rollout = Rollout(seen, final, action, reward, cost, terminated, truncated, *parts)
     return rollout, obs, actor
+
+
+def forgetful(memory: Float32, step: Step) -> Float32:
+    """The memory after a step: empty where an episode has ended."""
+    return np.where((step.terminated | step.truncated)[:, None], np.float32(0), memory)
 
 
 @dataclass(frozen=True)
@@ -188,16 +207,17 @@ def play(env: VecEnv, actor: Actor, wanted: Round) -> Iterator[Played]:
     numbers = range(wanted.first, wanted.first + n)
     generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
     obs, running = env.reset(wanted.seed + wanted.first), np.ones(n, np.bool_)
-    time, noise = 0, None
+    time, noise, memory = 0, None, actor.blank(n)
     while running.any():
         if not wanted.deterministic and time % PATIENCE == 0:
             noise = np.stack([actor.draw(rng, (PATIENCE,)) for rng in generators], 1)
         drawn = None if noise is None else noise[time % PATIENCE]
-        action = to_env(actor.act(actor.view(obs), drawn))
+        chosen, memory = actor.act(actor.view(obs, memory), drawn)
+        action = to_env(chosen)
         step = env.step(action)
         yield Played(time, action, step, running.copy())
         running &= ~(step.terminated | step.truncated)
-        obs, time = step.obs, time + 1
+        obs, memory, time = step.obs, forgetful(memory, step), time + 1
 
 
 def play_round(

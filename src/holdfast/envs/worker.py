@@ -108,8 +108,9 @@ class Share:
                 return {name: getattr(step, name) for name in names} | final
             case "collect":
                 noise, actor = arrays.pop("noise"), Actor.from_arrays(arrays)
+                memory = arrays.get("memory")
                 rollout, self.obs, _ = collect(
-                    env, self.obs, actor, noise, on_progress=self.on_progress
+                    env, self.obs, actor, noise, memory=memory, on_progress=self.on_progress
                 )
                 return rollout.to_arrays() | {"last": self.obs}
             case "play":

@@ -144,13 +144,19 @@ class WorkerEnv:
         return Step(next_obs=next_obs, **parts)
 
     def collect(
-        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+        self,
+        actor: Actor,
+        noise: Float32,
+        on_progress: OnProgress | None = None,
+        memory: Float32 | None = None,
     ) -> Rollout:
         """Let every worker act by itself for noise.shape[0] steps; noise [T, N, A]."""
         self._check_started()
         check_noise(noise, self.num_envs, actor)
-        policy = actor.to_arrays()
-        given: list[Arrays] = [policy | {"noise": noise[:, share]} for share in self._shares]
+        policy, kept = actor.to_arrays(), actor.blank(self.num_envs) if memory is None else memory
+        given: list[Arrays] = [
+            policy | {"noise": noise[:, share], "memory": kept[share]} for share in self._shares
+        ]
         answers = self._ask([{"do": "collect"}] * len(given), given, on_progress)
         self._obs = np.concatenate([answer.pop("last") for answer in answers])
         return Rollout.join(answers)

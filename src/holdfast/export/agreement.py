@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.envs.acting import Float32
 from holdfast.export import numpy_policy
 from holdfast.export.graph import load_package
 from holdfast.export.portable import Portable
@@ -21,8 +22,15 @@ TOLERANCE = 1e-6
 """Of half the width of an action's bounds, or of the action where it has none and is larger."""
 CLOSE = 1e-5
 """Scores that differ by less may be taken for each other."""
-Heads = Callable[[NDArray[np.float64], int], tuple[NDArray[Any], NDArray[Any]]]
-"""(obs [n, O], seed of the noise) -> (most likely actions, sampled ones)."""
+ALONE = 1_000
+"""Most numbers of an observation that are sent far away one by one."""
+LARGEST = 20_000_000
+"""Numbers in the observations of one kind, so that large images are checked in little memory."""
+Heads = Callable[..., tuple[NDArray[Any], ...]]
+"""(obs [n, O], seed of the noise, memory) -> (most likely actions, sampled ones, next memory).
+
+Only a policy that remembers takes a memory [n, H] and returns the next.
+"""
 
 
 class Disagreement(RuntimeError):
@@ -54,9 +62,15 @@ def onnx_heads(policy: Portable, model: bytes) -> Heads:
     options.log_severity_level = 3
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
-    def heads(obs: NDArray[np.float64], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def heads(
+        obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
+    ) -> tuple[NDArray[Any], ...]:
         noise = policy.actor.draw(np.random.default_rng(seed), (len(obs),))
-        return tuple(session.run(["action", "sampled"], {"observation": obs, "noise": noise}))
+        given = {"observation": obs, "noise": noise}
+        if memory is None:
+            return tuple(session.run(["action", "sampled"], given))
+        names = ["action", "sampled", "next_memory"]
+        return tuple(session.run(names, given | {"memory": memory}))
 
     return heads
 
@@ -64,17 +78,32 @@ def onnx_heads(policy: Portable, model: bytes) -> Heads:
 def numpy_heads(content: bytes) -> Heads:
     """The two heads of an .npz file, in the file that reads it."""
     policy = numpy_policy.Policy(io.BytesIO(content))
-    return lambda obs, seed: (policy(obs), policy(obs, np.random.default_rng(seed)))
+
+    def heads(
+        obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
+    ) -> tuple[NDArray[Any], ...]:
+        rng = np.random.default_rng(seed)
+        if memory is None:
+            return policy(obs), policy(obs, rng)
+        action, kept = policy(obs, memory=memory)
+        return action, policy(obs, rng, memory)[0], kept
+
+    return heads
 
 
 def check(policy: Portable, heads: Heads, count: int = 20_000, seed: int = 0) -> Agreement:
     """Compare on random and extreme observations; raises `Disagreement`."""
-    asked, largest = 0, 0.0
+    asked, largest, remembers = 0, 0.0, policy.actor.network.memory
     for kind, obs in observations(policy, np.random.default_rng(seed), count):
-        noise = policy.actor.draw(np.random.default_rng(seed), (len(obs),))
-        action, sampled = heads(obs, seed)
+        rng = np.random.default_rng(seed)
+        noise = policy.actor.draw(rng, (len(obs),))
+        memory = rng.uniform(-1, 1, (len(obs), remembers)).astype(np.float32) if remembers else None
+        action, sampled, *kept = heads(obs, seed, memory)
         for got, given, head in ((action, None, "action"), (sampled, noise, "sampled action")):
-            largest = max(largest, _compare(policy, obs, given, got, f"{head} of {kind}"))
+            seen = Seen(obs, given, memory, f"{head} of {kind}")
+            largest = max(largest, _compare(policy, seen, got))
+        if memory is not None:
+            _compare_memory(policy, Seen(obs, None, memory, f"memory of {kind}"), kept[0])
         asked += len(obs)
     return Agreement(asked, largest)
 
@@ -84,6 +113,7 @@ def observations(
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
     """Around what was seen in training, far from it, and further than any sensor goes."""
     size, normaliser = policy.obs_size, policy.actor.normaliser
+    count = max(2, min(count, LARGEST // size))
     mean = np.zeros(size) if normaliser is None else normaliser.mean
     scale = np.ones(size) if normaliser is None else normaliser.scale
     for width in (1.0, 10.0):
@@ -91,33 +121,43 @@ def observations(
     still = np.stack([mean, np.zeros(size), np.full(size, 1e-30)])
     yield "observations at rest", still
     for far in (1e3, 1e6, 1e12):
-        alone = np.concatenate([np.eye(size), -np.eye(size)]) * far
+        one = np.eye(size) if size <= ALONE else np.eye(ALONE, size, (size - ALONE) // 2)
+        alone = np.concatenate([one, -one]) * far
         signs = rng.choice([-far, far], (100, size))
         yield f"observations {far:g} deviations away", mean + scale * np.vstack([alone, signs])
 
 
-def _compare(
-    policy: Portable,
-    obs: NDArray[np.float64],
-    noise: NDArray[np.float32] | None,
-    got: NDArray[Any],
-    what: str,
-) -> float:
+@dataclass(frozen=True)
+class Seen:
+    """What an action follows from."""
+
+    obs: NDArray[np.float64]
+    noise: Float32 | None
+    memory: Float32 | None
+    what: str
+    """To call it in a sentence."""
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        return self.obs, self.noise, self.memory
+
+
+def _compare(policy: Portable, seen: Seen, got: NDArray[Any]) -> float:
     """The largest difference, in units of the tolerance's; raises where it is too large."""
-    ours = policy.act(obs, noise)
+    ours, what = policy.act(*seen.all), seen.what
     if got.shape != ours.shape or got.dtype != ours.dtype:
         raise Disagreement(
             f"the exported {what} is {got.dtype}{list(got.shape)} where ours is "
             f"{ours.dtype}{list(ours.shape)}; please report this, no file was written."
         )
     if not isinstance(policy.space, gym.spaces.Box):
-        wrong, apart = _worse_choices(policy, obs, noise, got), 0.0
+        wrong, apart = _worse_choices(policy, seen, got), 0.0
     else:
         bound = (policy.space.high - policy.space.low) / 2
         unit = np.where(np.isfinite(bound), bound, np.maximum(1.0, np.abs(ours)))
         difference = np.abs(got - ours) / unit
         difference = np.where(np.isnan(difference), np.inf, difference)
-        doubt = np.abs(_in_double(policy).act(obs, noise) - ours) / unit
+        doubt = np.abs(_in_double(policy).act(*seen.all) - ours) / unit
         # Far away float32 itself leaves more open than the tolerance.
         wrong = (difference > TOLERANCE + 2 * doubt.max()).any(-1)
         apart = float(difference.max())
@@ -125,20 +165,27 @@ def _compare(
         i = int(wrong.argmax())
         raise Disagreement(
             f"the exported {what} is {got[i]} where ours is {ours[i]} for the observation "
-            f"{obs[i].tolist()}; please report this, no file was written."
+            f"{seen.obs[i].tolist()}; please report this, no file was written."
         )
     return apart
 
 
-def _worse_choices(
-    policy: Portable, obs: NDArray[np.float64], noise: NDArray[np.float32] | None, got: NDArray[Any]
-) -> NDArray[np.bool_]:
+def _compare_memory(policy: Portable, seen: Seen, got: NDArray[Any]) -> None:
+    ours = policy.remembered(seen.obs, seen.memory)
+    doubt = np.abs(_in_double(policy).remembered(seen.obs, seen.memory) - ours).max()
+    if got.shape != ours.shape or not (np.abs(got - ours) <= TOLERANCE + 2 * doubt).all():
+        raise Disagreement(
+            f"the exported {seen.what} is not ours; please report this, no file was written."
+        )
+
+
+def _worse_choices(policy: Portable, seen: Seen, got: NDArray[Any]) -> NDArray[np.bool_]:
     """[n] whether some choice's score is clearly below the best."""
-    scores = policy.scores(obs, noise)
+    scores = policy.scores(*seen.all)
     start = policy.space.start if isinstance(policy.space, gym.spaces.Discrete) else 0
-    picked = got.reshape(len(obs), -1) - start
-    doubt = np.abs(_in_double(policy).scores(obs, noise) - scores).max()
-    wrong, first = np.zeros(len(obs), np.bool_), 0
+    picked = got.reshape(len(scores), -1) - start
+    doubt = np.abs(_in_double(policy).scores(*seen.all) - scores).max()
+    wrong, first = np.zeros(len(scores), np.bool_), 0
     for d, choices in enumerate(policy.actor.sizes):
         block = scores[:, first : first + choices]
         inside = (picked[:, d] >= 0) & (picked[:, d] < choices)

@@ -6,6 +6,11 @@
     action       [n, A], [n] or [n, D]   the most likely action, in the environment's units
     sampled      the same, drawn with `noise` (m = n, or 1 for all)
 
+A policy that remembers has two more:
+
+    memory       float [m, H]    what it remembers; may be left out where episodes begin: 0
+    next_memory  float [n, H]    to pass on with the next observation
+
 An ONNX graph cannot raise. Where an observation is not finite, or `sampled` is read although no
 noise was given, the answer lies outside the action space: NaN, or one less than the first choice.
 """
@@ -21,10 +26,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.networks import GATES, KERNEL, STRIDE, Network
 from holdfast.export.portable import Portable
 
 OPSET, IR = 17, 8
 """Of 2022, so that runtimes in the field read it."""
+OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
+"""Of activations; silu is a product."""
 MISSING = "{what} needs the package {package}: run `pip install 'holdfast[onnx]'`."
 
 
@@ -68,7 +76,9 @@ def onnx_model(policy: Portable) -> bytes:
     spread = sheet("Mul", ["noise", "std"], "spread") if policy.actor.std is not None else "noise"
     write_action(sheet, policy, seen, out, "action")
     write_action(sheet, policy, seen, sheet("Add", [out, spread], "drawn"), "sampled")
-    value = helper.make_tensor_value_info
+    value, remembers = helper.make_tensor_value_info, policy.actor.network.memory
+    kept = [("memory", "m"), ("next_memory", "n")] if remembers else []
+    kept = [value(name, number(np.float32), [rows, remembers]) for name, rows in kept]
     shape = ["n", *(policy.space.shape or ())]
     dtype = number(policy.act(np.zeros((1, policy.obs_size))).dtype)
     graph = helper.make_graph(
@@ -77,8 +87,9 @@ def onnx_model(policy: Portable) -> bytes:
         [
             value("observation", number(np.float64), ["n", policy.obs_size]),
             value("noise", number(np.float32), ["m", size]),
+            *kept[:1],
         ],
-        [value("action", dtype, shape), value("sampled", dtype, shape)],
+        [value("action", dtype, shape), value("sampled", dtype, shape), *kept[1:]],
         sheet.constants,
         doc_string=__doc__,
     )
@@ -105,16 +116,69 @@ def write_view(sheet: Sheet, policy: Portable) -> str:
 
 
 def write_network(sheet: Sheet, policy: Portable, x: str) -> str:
-    """tanh between the layers, linear output."""
-    layers = policy.actor.layers
-    for i, (weight, bias) in enumerate(layers):
-        names = [sheet.constant(f"weight{i}", weight), sheet.constant(f"bias{i}", bias)]
-        x = sheet("Gemm", [x, *names], f"layer{i}")
+    """What reads, then the layers with the activation between them; linear output."""
+    network, layers = policy.actor.network, policy.actor.layers
+    if network.channels:
+        x = write_convolutions(sheet, network, layers, x)
+    elif network.memory:
+        x = write_memory(sheet, network.memory, layers, x)
+    for i in range(network.readers, len(layers)):
+        x = write_product(sheet, "Gemm", x, *layers[i], f"layer{i}")
         if i < len(layers) - 1:
-            x = sheet("Tanh", [x], f"hidden{i}")
+            x = write_activation(sheet, network.activation, x, f"hidden{i}")
     if policy.actor.std is not None:
         sheet.constant("std", policy.actor.std)
     return x
+
+
+def write_product(
+    sheet: Sheet, operator: str, x: str, weight: Any, bias: Any, name: str, **attributes: Any
+) -> str:
+    """x · weight + bias, as a Gemm or a Conv."""
+    names = [sheet.constant(f"{name}_weight", weight), sheet.constant(f"{name}_bias", bias)]
+    return sheet(operator, [x, *names], name, **attributes)
+
+
+def write_activation(sheet: Sheet, kind: str, x: str, name: str) -> str:
+    if kind == "silu":
+        return sheet("Mul", [x, sheet("Sigmoid", [x], f"{name}_gate")], name)
+    return sheet(OPERATORS[kind], [x], name)
+
+
+def write_convolutions(sheet: Sheet, network: Network, layers: Any, x: str) -> str:
+    """An image's features, pixel by pixel."""
+    height, width, colours = network.image
+    first = network.colours_first
+    shape = (-1, colours, height, width) if first else (-1, height, width, colours)
+    x = sheet("Reshape", [x, sheet.constant("shape", np.array(shape))], "image")
+    if not first:
+        x = sheet("Transpose", [x], "planes", perm=[0, 3, 1, 2])
+    for i, (weight, bias) in enumerate(layers[: network.readers]):
+        kernel = weight.reshape(KERNEL, KERNEL, -1, len(bias)).transpose(3, 2, 0, 1)
+        border = {"pads": [1, 1, 1, 1], "strides": [STRIDE, STRIDE]}
+        x = write_product(sheet, "Conv", x, kernel, bias, f"layer{i}", **border)
+        x = write_activation(sheet, network.activation, x, f"hidden{i}")
+    return sheet("Flatten", [sheet("Transpose", [x], "pixels", perm=[0, 2, 3, 1])], "features")
+
+
+def write_memory(sheet: Sheet, size: int, layers: Any, seen: str) -> str:
+    """`next_memory`, and the observation with it behind."""
+    memory = sheet.constant("memory", np.zeros((1, size), np.float32))  # the default
+    terms: list[list[str]] = []
+    for x, (weight, bias), name in zip((seen, memory), layers, ("given", "kept"), strict=False):
+        parts = zip(np.split(weight, GATES, 1), np.split(bias, GATES), strict=True)
+        terms.append(
+            [write_product(sheet, "Gemm", x, *p, f"{name}{i}") for i, p in enumerate(parts)]
+        )
+    given, kept = terms
+    read, keep = (
+        sheet("Sigmoid", [sheet("Add", [given[i], kept[i]], f"sum{i}")], f"gate{i}") for i in (0, 1)
+    )
+    part = sheet("Add", [given[2], sheet("Mul", [read, kept[2]], "recalled")], "sum2")
+    fresh = sheet("Tanh", [part], "fresh")
+    drop = sheet("Sub", [sheet.constant("one", np.float32(1)), keep], "drop")
+    parts = [sheet("Mul", [keep, memory], "old"), sheet("Mul", [drop, fresh], "new")]
+    return sheet("Concat", [seen, sheet("Add", parts, "next_memory")], "both", axis=1)
 
 
 def write_action(sheet: Sheet, policy: Portable, seen: str, out: str, name: str) -> None:

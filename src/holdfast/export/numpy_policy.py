@@ -3,7 +3,7 @@
 
 This file stands by itself, next to the arrays that `holdfast export` wrote; copy both.
 
-    x = (observation − mean) / scale        a = MLP(x) + std · noise, or the best score + noise
+    x = (observation − mean) / scale        a = f(x) + std · noise, or the best score + noise
     action = clip(middle + half · a, low, high), in the environment's units
 """
 
@@ -14,6 +14,18 @@ from zipfile import ZipFile
 import numpy as np
 
 LARGEST = 1 << 31
+
+
+def sigmoid(x: Any) -> Any:
+    return 0.5 * (1 + np.tanh(0.5 * x))
+
+
+ACTIVATIONS: dict[str, Any] = {
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "silu": lambda x: x * sigmoid(x),
+}
 
 
 class Policy:
@@ -27,9 +39,15 @@ class Policy:
             with np.load(file, allow_pickle=False) as stored:
                 self.arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
             self.about = json.loads(str(self.arrays.pop("about")))
+            self.network = json.loads(str(self.arrays.pop("network")))
+            self.activation = ACTIVATIONS[self.network["activation"]]
             depth, arrays = sum(n.startswith("weight") for n in self.arrays), self.arrays
             self.layers = [(arrays[f"weight{i}"], arrays[f"bias{i}"]) for i in range(depth)]
-            self(np.zeros(len(self.layers[0][0])))  # all that is needed is there, and fits
+            image, self.memory = self.network["image"], int(self.network["memory"])
+            self.size = int(np.prod(image)) if image else len(self.layers[0][0])
+            if max(self.size, self.memory) > LARGEST:
+                raise ValueError(f"it reads more than {LARGEST} numbers")
+            self(np.zeros(self.size))  # all that is needed is there, and fits
         except FileNotFoundError:
             raise
         except Exception as error:
@@ -37,26 +55,67 @@ class Policy:
                 f"'{file}' is no policy that holdfast exported ({error!r:.200})."
             ) from error
 
-    def __call__(self, observation: Any, rng: np.random.Generator | None = None) -> Any:
-        """The action for one observation [O], or those for a batch [n, O]."""
+    def __call__(
+        self, observation: Any, rng: np.random.Generator | None = None, memory: Any = None
+    ) -> Any:
+        """The action for one observation [O], or those for a batch [n, O].
+
+        A policy that remembers returns (action, memory): pass that memory with the next
+        observation, and None where an episode begins (in a batch: 0 in the rows where one does).
+        """
         seen = np.asarray(observation, np.float64)
-        batch, size = np.atleast_2d(seen), len(self.layers[0][0])
-        if seen.ndim > 2 or batch.shape[1] != size:
-            raise ValueError(f"an observation has shape {seen.shape}; this policy takes ({size},).")
-        if not np.isfinite(batch).all():
+        batch = np.atleast_2d(seen)
+        if seen.ndim > 2 or batch.shape[1] != self.size:
+            known = f"this policy takes ({self.size},)."
+            raise ValueError(f"an observation has shape {seen.shape}; {known}")
+        kept = np.zeros((len(batch), self.memory), np.float32)
+        if memory is not None:
+            kept = np.asarray(memory, np.float32).reshape(kept.shape)
+        if not (np.isfinite(batch).all() and np.isfinite(kept).all()):
             raise ValueError("an observation is not finite, so no action follows from it.")
         if "mean" in self.arrays:
             batch = (batch - self.arrays["mean"]) / self.arrays["scale"]
-        action = self.choose(batch.astype(np.float32), rng)
-        return action if seen.ndim == 2 else action[0]
+        out, kept = self.read(batch.astype(np.float32), kept)
+        action = self.choose(out, rng)
+        action, kept = (action, kept) if seen.ndim == 2 else (action[0], kept[0])
+        return (action, kept) if self.memory else action
 
-    def choose(self, seen: Any, rng: np.random.Generator | None) -> Any:
-        """Actions for a batch as the network sees it."""
-        x = seen[:, None, :]  # row by row, so that a batch gives the same bits as one at a time
-        for weight, bias in self.layers[:-1]:
-            x = np.tanh(x @ weight + bias)
-        weight, bias = self.layers[-1]
-        out = (x @ weight)[:, 0] + bias
+    def read(self, seen: Any, memory: Any) -> tuple[Any, Any]:
+        """(what the network says of a batch, its memory after it)."""
+        layers = self.layers
+        x, kept = seen[:, None, :], memory[:, None, :]  # row by row: a batch gives the same bits
+        if self.network["channels"]:
+            count = len(self.network["channels"])
+            x, layers = self.convolve(seen, layers[:count]), layers[count:]
+        elif self.memory:
+            (weight, bias), (recurrent, shift), *layers = layers
+            given = np.split(x @ weight + bias, 3, axis=-1)
+            held = np.split(kept @ recurrent + shift, 3, axis=-1)
+            read, keep = sigmoid(given[0] + held[0]), sigmoid(given[1] + held[1])
+            kept = keep * kept + (1 - keep) * np.tanh(given[2] + read * held[2])
+            x = np.concatenate([x, kept], -1)
+        for weight, bias in layers[:-1]:
+            x = self.activation(x @ weight + bias)
+        weight, bias = layers[-1]
+        return (x @ weight)[:, 0] + bias, kept[:, 0]
+
+    def convolve(self, seen: Any, layers: Any) -> Any:
+        """Kernels of 3 x 3 pixels at every second pixel of images, 0 beyond their borders."""
+        height, width, colours = self.network["image"]
+        x = seen.reshape(-1, height, width, colours)
+        if self.network["colours_first"]:
+            x = seen.reshape(-1, colours, height, width).transpose(0, 2, 3, 1)
+        for weight, bias in layers:
+            n, height, width = len(x), (x.shape[1] + 1) // 2, (x.shape[2] + 1) // 2
+            x = np.pad(x, ((0, 0), (1, 2), (1, 2), (0, 0)))
+            cut = lambda i, j, x=x, h=height, w=width: x[:, i : i + 2 * h : 2, j : j + 2 * w : 2]
+            around = np.concatenate([cut(i, j) for i in range(3) for j in range(3)], -1)
+            product = around.reshape(n, height * width, -1) @ weight + bias
+            x = self.activation(product).reshape(n, height, width, -1)
+        return x.reshape(len(x), 1, -1)
+
+    def choose(self, out: Any, rng: np.random.Generator | None) -> Any:
+        """Actions for a batch of what the network says."""
         arrays = self.arrays
         if "std" in arrays:
             if rng is not None:

@@ -6,14 +6,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.acting import Actor, Arrays, action_map, box_scale
+from holdfast.envs.acting import Actor, Arrays, Float32, action_map, box_scale
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,24 @@ class Portable:
 
     @property
     def obs_size(self) -> int:
-        return len(self.actor.layers[0][0])
+        return self.actor.obs_size
 
-    def act(self, obs: NDArray[Any], noise: NDArray[np.float32] | None = None) -> NDArray[Any]:
+    def act(
+        self, obs: NDArray[Any], noise: Float32 | None = None, memory: Float32 | None = None
+    ) -> NDArray[Any]:
         """What Holdfast itself does for obs [n, O]: the measure of every export."""
         to_env = action_map(self.space, clip=True)
-        return to_env(self.actor.act(self.actor.view(obs), noise))
+        return to_env(self.actor.act(self.actor.view(obs, memory), noise)[0])
 
-    def scores(self, obs: NDArray[Any], noise: NDArray[np.float32] | None = None) -> Any:
+    def remembered(self, obs: NDArray[Any], memory: Float32 | None) -> Float32:
+        """[n, memory] what Holdfast itself remembers after obs."""
+        return self.actor.outputs(self.actor.view(obs, memory))[1]
+
+    def scores(
+        self, obs: NDArray[Any], noise: Float32 | None = None, memory: Float32 | None = None
+    ) -> Any:
         """[n, ΣD] what a choice is the largest of, in each of its blocks."""
-        out = self.actor.outputs(self.actor.view(obs))
+        out = self.actor.outputs(self.actor.view(obs, memory))[0]
         return out if noise is None else out + noise
 
     def arrays(self) -> Arrays:
@@ -59,5 +67,7 @@ class Portable:
     def npz(self) -> bytes:
         """The .npz file that `numpy_policy` reads; it holds no objects, so no pickle."""
         target = io.BytesIO()
-        np.savez(target, about=np.array(json.dumps(dict(self.about))), **self.arrays())  # pyright: ignore[reportArgumentType]
+        texts = {"about": dict(self.about), "network": asdict(self.actor.network)}
+        told = {name: np.array(json.dumps(text)) for name, text in texts.items()}
+        np.savez(target, **told, **self.arrays())  # pyright: ignore[reportArgumentType]
         return target.getvalue()

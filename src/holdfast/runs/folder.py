@@ -25,7 +25,7 @@ from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.log import parse_limits
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.train.environment import Spaces, refuse_biased
-from holdfast.train.state import State, first_state
+from holdfast.train.state import State, first_state, networks
 
 Tree = TypeVar("Tree")
 OURS = (
@@ -56,8 +56,9 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
             "choose another folder with --out."
         )
     refuse_biased(run, env)
-    path.mkdir(parents=True, exist_ok=True)
     folder = Folder(path, run, Spaces.of(run, env))
+    networks(run, folder.spaces)  # refuses observations that they cannot read
+    path.mkdir(parents=True, exist_ok=True)
     write_config(folder)
     return folder
 
@@ -161,6 +162,8 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
         arrays[f"episodes.{name}"] = getattr(state.episodes, name)
     for name in FORECAST_ARRAYS:
         arrays[f"forecast.{name}"] = getattr(state.forecast, name)
+    if state.memory.size:
+        arrays["memory"] = state.memory
     if state.env is not None:
         arrays |= {f"env.{name}": value for name, value in state.env.items()}
     return arrays
@@ -209,6 +212,7 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
             **{n: plain(f"forecast.{n}", getattr(template.forecast, n)) for n in FORECAST_ARRAYS}
         ),
         obs=plain("obs", template.obs),
+        memory=plain("memory", template.memory) if template.memory.size else template.memory,
         env=env or None,
     )
 

@@ -121,10 +121,11 @@ def begin_with(folder: Folder, state: State) -> State:
     """The first state of a new run with what another has learned, kept as its epoch 0."""
     fresh = first_state(folder.run, folder.spaces)
     shapes = lambda tree: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
-    if shapes(fresh.learner) != shapes(state.learner):
+    kinds = [jax.tree.structure(one.learner) for one in (fresh, state)]
+    if kinds[0] != kinds[1] or shapes(fresh.learner) != shapes(state.learner):
         raise ValueError(
             f"'{folder.run.origin}' has other networks, constraints or states than this run: leave "
-            "hidden, limits by name and the algorithm as they were."
+            "encoder, hidden, activation, limits by name and the algorithm as they were."
         )
     begun = replace(fresh, learner=state.learner, normaliser=state.normaliser)
     checkpoint.save(folder.path, 0, state_arrays(begun), folder.run.keep)

@@ -14,6 +14,7 @@ from jax import Array
 
 from holdfast.core.episodes import observes_every_age
 from holdfast.core.estimate import episode_numbers, estimate
+from holdfast.core.networks import Network
 from holdfast.core.types import Batch
 from holdfast.envs.base import Floats, OnProgress, VecEnv
 from holdfast.envs.rollout import Collecting, NotFinite, Rollout, collect, reject_not_finite
@@ -37,7 +38,7 @@ def collect_epoch(
     noise = actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs))
     try:
         if isinstance(env, Collecting) and not steps_in_lockstep(run):
-            rollout = env.collect(actor, noise, on_progress)
+            rollout = env.collect(actor, noise, on_progress, state.memory)
             obs = env.observation
         else:
             rollout, obs, actor = collect(
@@ -45,7 +46,8 @@ def collect_epoch(
                 state.obs,
                 actor,
                 noise,
-                moving=run.normalise == "running",
+                memory=state.memory,
+                moving=run.statistics == "running",
                 raw_final_obs=run.raw_final_obs,
                 on_progress=on_progress,
             )
@@ -66,15 +68,18 @@ def collect_epoch(
             f"outlast an epoch and their cost is unknown; {longer_epochs(run, 2 * steps)}"
         )
     normaliser = actor.normaliser or state.normaliser
-    if run.normalise == "epoch":
+    if run.statistics == "epoch":
         normaliser = normaliser.merge_each(len(noise), rollout.mean, rollout.var)
-    return rollout, replace(state, obs=obs, normaliser=normaliser, episodes=episodes)
+    memory = rollout.seen[-1, :, obs.shape[1] :]
+    return rollout, replace(state, obs=obs, memory=memory, normaliser=normaliser, episodes=episodes)
 
 
 def compiled_estimate(run: Run) -> Callable[..., dict[str, Array]]:
     """The advantages and targets of a run, as its settings want them."""
 
-    def run_estimate(layers: Any, arrays: Mapping[str, Array], key: Array) -> dict[str, Array]:
+    def run_estimate(
+        layers: Any, arrays: Mapping[str, Array], key: Array, network: Network
+    ) -> dict[str, Array]:
         return estimate(
             layers,
             arrays,
@@ -83,9 +88,10 @@ def compiled_estimate(run: Run) -> Callable[..., dict[str, Array]]:
             lam=(run.lam, run.cost_lam),
             standardise_cost=run.standardise_cost,
             cost_value_noise=run.cost_value_noise,
+            network=network,
         )
 
-    return jax.jit(run_estimate)
+    return jax.jit(run_estimate, static_argnums=3)
 
 
 def advantages_of(
@@ -95,7 +101,7 @@ def advantages_of(
     names = ("obs", "next_obs", "action", "terminated", "truncated")
     arrays = {name: getattr(rollout, name) for name in names}
     arrays |= {name: getattr(rollout, name).astype(np.float32) for name in ("reward", "cost")}
-    return lambda critics: estimate(critics.layers, arrays, key)
+    return lambda critics: estimate(critics.layers, arrays, key, critics.network)
 
 
 def batch_of(
@@ -109,7 +115,7 @@ def batch_of(
     cost, error, length = cost_estimate(run, state.episodes)
     first = index == 1 and run.zero_first_estimate
     batch = Batch(
-        obs=jnp.asarray(rollout.obs.reshape(size, -1)),
+        obs=jnp.asarray(rollout.obs if state.memory.size else rollout.obs.reshape(size, -1)),
         action=jnp.asarray(rollout.action.reshape(size, -1)),
         weight=jnp.full(size, 1 / size),
         episode=jnp.asarray(episode_numbers(rollout.done).reshape(size)),

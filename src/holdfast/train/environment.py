@@ -115,7 +115,7 @@ def open_env(
 
 def steps_in_lockstep(run: Run) -> bool:
     """Whether the loop steps the batch: the published ways of seeing an observation need it."""
-    return run.normalise == "running" or run.raw_final_obs
+    return run.statistics == "running" or run.raw_final_obs
 
 
 def describe_acting(run: Run, env: VecEnv) -> str:
@@ -124,7 +124,7 @@ def describe_acting(run: Run, env: VecEnv) -> str:
     where = f"in {workers} worker processes" if workers > 1 else "in this process"
     where = getattr(env, "place", where)  # devices, of environments in JAX
     seen = {"running": "moving with every step", "epoch": "frozen for each epoch", "none": "unused"}
-    return f"{run.num_envs} environments {where}, observation statistics {seen[run.normalise]}"
+    return f"{run.num_envs} environments {where}, observation statistics {seen[run.statistics]}"
 
 
 def refuse_biased(run: Run, env: VecEnv) -> None:

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import jax
@@ -16,9 +15,10 @@ from jax import Array
 from holdfast.core.critic import init_critics
 from holdfast.core.episodes import Episodes
 from holdfast.core.forecast import Forecast
+from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
 from holdfast.core.types import Learner
-from holdfast.envs.acting import Actor, Normaliser
+from holdfast.envs.acting import Actor, Float32, Normaliser
 from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
 from holdfast.run import Run
 from holdfast.train.environment import Spaces
@@ -41,6 +41,8 @@ class State:
     """The change of the costs that the last update predicts, and how earlier ones came true."""
     obs: Floats
     """[N, O] what the policy acts on next, as the environment gave it."""
+    memory: Float32
+    """[N, memory] what the policy remembers of the steps before; 0 where an episode begins."""
     env: Snapshot | None
     """None: the environment cannot be put back, so the next epoch starts with a seeded reset."""
 
@@ -50,28 +52,30 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
 
     With `shapes_only` networks are shapes and types without numbers: to read a checkpoint by.
     """
-    size = spaces.observation.shape[0]
+    size, (acting, judging) = spaces.observation.shape[0], networks(run, spaces)
     constraints = len(spaces.limits)
     algorithm = run.algorithm
-    refuse_huge(run, spaces)
+    refuse_huge(run, spaces, acting)
 
-    def networks(key: Array) -> Learner:
+    def learner_of(key: Array) -> Learner:
         policy_key, critic_key = jax.random.split(key)
-        policy = init_policy(policy_key, size, spaces.action, run.hidden)
-        critics = init_critics(critic_key, size, constraints, run.hidden)
+        policy = init_policy(policy_key, size, spaces.action, run.hidden, acting)
+        seen = size + acting.memory  # critics see what the policy remembers
+        critics = init_critics(critic_key, seen, constraints, run.hidden, judging)
         return Learner(policy, critics, algorithm.init(constraints, policy))
 
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 0), INIT)
     # Compiled: once, instead of once for every small operation.
-    learner = jax.eval_shape(networks, key) if shapes_only else jax.jit(networks)(key)
+    learner = jax.eval_shape(learner_of, key) if shapes_only else jax.jit(learner_of)(key)
     return State(
         epoch=0,
         learner=learner,
-        normaliser=Normaliser.create(size),
+        normaliser=first_view(acting, spaces),
         episodes=Episodes.create(run.num_envs, constraints),
         regret=np.zeros((2, constraints)),
         forecast=Forecast.create(constraints),
         obs=np.zeros((run.num_envs, size)),
+        memory=np.zeros((run.num_envs, acting.memory), np.float32),
         env=None,
     )
 
@@ -80,32 +84,75 @@ LARGEST = 10**9
 """Numbers in a network, or in one step of all environments."""
 
 
-def refuse_huge(run: Run, spaces: Spaces) -> None:
+def refuse_huge(run: Run, spaces: Spaces, network: Network) -> None:
     """What no machine could hold is refused before it is allocated."""
     space = spaces.action
     choices = space.n if isinstance(space, gym.spaces.Discrete) else spaces.action.shape[0]  # pyright: ignore[reportOptionalSubscript]
     if isinstance(space, gym.spaces.MultiDiscrete):
         choices = sum(space.nvec.tolist())
     widths = [spaces.observation.shape[0], *run.hidden, max(int(choices), len(spaces.limits))]
-    weights = sum(a * b for a, b in itertools.pairwise(widths))
+    weights = sum(a * b for a, b in network.shapes(widths[0], run.hidden, widths[-1]))
     if max(weights, run.num_envs * widths[0]) > LARGEST:
         raise ValueError(
             f"a network of widths {widths} has {weights:.1e} weights, and {run.num_envs} "
             f"environments show {run.num_envs * widths[0]:.1e} numbers at once; at most "
-            f"{LARGEST:.0e} of each: lower hidden, num_envs or the size of an observation."
+            f"{LARGEST:.0e} of each: lower hidden, memory, num_envs or the size of an observation."
         )
 
 
+def networks(run: Run, spaces: Spaces) -> tuple[Network, Network]:
+    """Of the policy and of its critics.
+
+    Critics have no memory of their own: they read the policy's beside the observation.
+    """
+    plain = Network(run.activation)
+    if run.encoder == "gru":
+        return replace(plain, memory=run.memory), plain
+    if run.encoder == "mlp":
+        return plain, plain
+    space = spaces.native_observation
+    shape = tuple(space.shape or ())
+    if not isinstance(space, gym.spaces.Box) or len(shape) not in (2, 3) or not bounded(space):
+        raise ValueError(
+            f"encoder=cnn reads images, and this environment gives {space}: use encoder=mlp, or "
+            "wrap the environment to give a bounded Box of shape (height, width, colours), "
+            "(colours, height, width) or (height, width)."
+        )
+    across, along, deep = shape if len(shape) == 3 else (*shape, 1)
+    first = across < deep  # there are fewer colours than pixels
+    image = (along, deep, across) if first else (across, along, deep)
+    network = replace(plain, image=image, colours_first=first, channels=run.channels)
+    return network, network
+
+
+def bounded(space: gym.spaces.Box) -> bool:
+    return bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
+
+
+def first_view(network: Network, spaces: Spaces) -> Normaliser:
+    """Statistics to begin with; those of images stay, and map a pixel's bounds to [0, 1]."""
+    if not network.image:
+        return Normaliser.create(spaces.observation.shape[0])
+    space = cast(gym.spaces.Box, spaces.native_observation)
+    low, high = (np.asarray(x, np.float64).reshape(-1) for x in (space.low, space.high))
+    return Normaliser(low, (high - low) ** 2, 1.0)
+
+
 def init_policy(
-    key: Array, obs_size: int, space: gym.Space[Any], hidden: tuple[int, ...]
+    key: Array,
+    obs_size: int,
+    space: gym.Space[Any],
+    hidden: tuple[int, ...],
+    network: Network = DENSE,
 ) -> Policy:
     """Gaussian for Box actions, Categorical for Discrete and MultiDiscrete ones."""
     if isinstance(space, gym.spaces.Box):
-        return init_gaussian(key, obs_size, space.shape[0], hidden)
+        return init_gaussian(key, obs_size, space.shape[0], hidden, network=network)
     if isinstance(space, gym.spaces.Discrete):
-        return init_categorical(key, obs_size, (int(space.n),), hidden)
+        return init_categorical(key, obs_size, (int(space.n),), hidden, network=network)
     if isinstance(space, gym.spaces.MultiDiscrete):
-        return init_categorical(key, obs_size, tuple(int(n) for n in space.nvec), hidden)
+        sizes = tuple(int(n) for n in space.nvec)
+        return init_categorical(key, obs_size, sizes, hidden, network=network)
     raise ValueError(
         f"actions of type {type(space).__name__} are not supported; use Box, Discrete or "
         "MultiDiscrete, for instance through a Gymnasium wrapper."
@@ -120,9 +167,10 @@ def reset_state(run: Run, env: VecEnv, state: State, epoch: int) -> State:
         seed = int(address.generate_state(1)[0] >> 1)
     obs = env.reset(seed)
     normaliser = state.normaliser
-    if run.normalise == "running":
+    if run.statistics == "running":
         normaliser = normaliser.merge(obs)
-    return replace(state, obs=obs, normaliser=normaliser, episodes=state.episodes.forget_running())
+    episodes, memory = state.episodes.forget_running(), np.zeros_like(state.memory)
+    return replace(state, obs=obs, memory=memory, normaliser=normaliser, episodes=episodes)
 
 
 def restore_state(run: Run, env: VecEnv, state: State) -> State:
@@ -151,7 +199,8 @@ def resets_each_epoch(run: Run, env: VecEnv) -> bool:
 
 def actor_of(run: Run, state: State) -> Actor:
     """The policy of a state, with its view of observations, in NumPy."""
-    seen = None if run.normalise == "none" else state.normaliser
+    scaled = run.statistics != "none" or run.encoder == "cnn"
+    seen = state.normaliser if scaled else None
     return numpy_actor(state.learner.policy, seen, run.clip_actions == "always")
 
 
@@ -159,5 +208,6 @@ def numpy_actor(policy: Policy, normaliser: Normaliser | None = None, clip: bool
     """The actor that does what `policy` says."""
     layers = tuple((np.asarray(w), np.asarray(b)) for w, b in policy.layers)
     if isinstance(policy, Gaussian):
-        return Actor(layers, np.exp(np.asarray(policy.log_std)), (), normaliser, clip)
-    return Actor(layers, None, policy.sizes, normaliser, clip)
+        std = np.exp(np.asarray(policy.log_std))
+        return Actor(layers, std, (), normaliser, clip, policy.network)
+    return Actor(layers, None, policy.sizes, normaliser, clip, policy.network)

@@ -28,7 +28,7 @@ from holdfast.envs.base import Floats, OnProgress, Snapshot, Step
 from holdfast.envs.functional.policy import DevicePolicy
 from holdfast.envs.functional.states import Model, explain
 from holdfast.envs.functional.worlds import Worlds, advance, begin, joined, moments, observe, step
-from holdfast.envs.rollout import PATIENCE, Rollout, Round, check_noise
+from holdfast.envs.rollout import PATIENCE, Rollout, Round, check_noise, collect, play_round
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,19 @@ class FunctionalBatch:
         return Step(**{name: np.asarray(value) for name, value in out.items()})
 
     def collect(
-        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+        self,
+        actor: Actor,
+        noise: Float32,
+        on_progress: OnProgress | None = None,
+        memory: Float32 | None = None,
     ) -> Rollout:
-        """Act for noise.shape[0] steps in one compiled scan."""
+        """Act for noise.shape[0] steps in one compiled scan; step by step if more than layers read.
+
+        A device has no twin of convolutions and memories.
+        """
+        if actor.network.readers:
+            obs = self.observation
+            return collect(self, obs, actor, noise, memory=memory, on_progress=on_progress)[0]
         check_noise(noise, self.num_envs, actor)
         last, out = self._act(actor, noise)
         mean, var = moments(out.pop("obs"))
@@ -121,6 +131,8 @@ class FunctionalBatch:
 
     def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
         """As `rollout.play_round`, with a hand-over every `PATIENCE` steps."""
+        if actor.network.readers:
+            return play_round(self, actor, wanted)
         n, time = self.num_envs, 0
         numbers = range(wanted.first, wanted.first + n)
         generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]

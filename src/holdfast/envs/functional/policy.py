@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holdfast.core.networks import ACTIVATIONS
 from holdfast.envs.acting import Actor, box_scale
 
 ROWS = {"cpu": 32}
@@ -36,6 +37,7 @@ class DevicePolicy:
     scale: Array | None
     sizes: tuple[int, ...] = field(metadata={"static": True})
     clip: bool = field(metadata={"static": True})
+    activation: str = field(metadata={"static": True})
 
     @classmethod
     def of(cls, actor: Actor) -> DevicePolicy:
@@ -43,7 +45,7 @@ class DevicePolicy:
         shift, scale = (None, None) if seen is None else (narrow(seen.mean), narrow(seen.scale))
         numpy: Any = (actor.layers, actor.std, shift, scale)  # a program takes them as its own
         layers, std, mean, scale = numpy
-        return cls(layers, std, mean, scale, actor.sizes, actor.clip)
+        return cls(layers, std, mean, scale, actor.sizes, actor.clip, actor.network.activation)
 
     def view(self, obs: Array) -> Array:
         """What the policy sees of obs [n, O]."""
@@ -70,7 +72,8 @@ class DevicePolicy:
 
     def _outputs(self, x: Array) -> Array:
         for weight, bias in self.layers[:-1]:
-            x = jnp.tanh(jnp.matmul(x, weight, precision="highest") + bias)
+            product = jnp.matmul(x, weight, precision="highest") + bias
+            x = ACTIVATIONS[self.activation](product, jnp)
         weight, bias = self.layers[-1]
         return jnp.matmul(x, weight, precision="highest") + bias
 

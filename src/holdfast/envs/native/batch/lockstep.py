@@ -96,10 +96,15 @@ class LockstepEnv:
         return self._obs.copy()
 
     def collect(
-        self, actor: Actor, noise: Float32, on_progress: OnProgress | None = None
+        self,
+        actor: Actor,
+        noise: Float32,
+        on_progress: OnProgress | None = None,
+        memory: Float32 | None = None,
     ) -> Rollout:
         """Let the batch act by itself for noise.shape[0] steps; noise [T, N, A]."""
-        return collect(self, self.observation, actor, noise, on_progress=on_progress)[0]
+        obs = self.observation
+        return collect(self, obs, actor, noise, memory=memory, on_progress=on_progress)[0]
 
     def snapshot(self) -> Snapshot:
         """Everything the future depends on, as named arrays."""

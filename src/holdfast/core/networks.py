@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks that fit the observation, one definition for JAX (learning) and NumPy (acting).
+
+    dense         x → layers
+    convolutions  image → 3 x 3 kernels at every second pixel, a few times → layers
+    memory        (x, m) → m' = GRU(x, m), layers of (x, m'); m is 0 where an episode begins
+
+All parameters are (weight [in, out], bias [out]) pairs: those that read, then the dense layers. A
+function takes the array module as `xp`; nothing here imports JAX, as processes that act need not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+KERNEL, STRIDE = 3, 2
+GATES = 3
+"""Of a GRU: what to read of the memory, what to keep of it, what to put in its place."""
+
+
+def sigmoid(x: Any, xp: Any) -> Any:
+    """1 / (1 + e⁻ˣ), which cannot overflow when written so."""
+    return 0.5 * (1 + xp.tanh(0.5 * x))
+
+
+ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "tanh": lambda x, xp: xp.tanh(x),
+    "relu": lambda x, xp: xp.maximum(x, 0),
+    "elu": lambda x, xp: xp.where(x > 0, x, xp.expm1(xp.minimum(x, 0))),
+    "silu": lambda x, xp: x * sigmoid(x, xp),
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """How a network reads its observations, and what it is made of; parameters are apart."""
+
+    activation: str = "tanh"
+    """Between layers, one of `ACTIVATIONS`; a GRU's gates have their own."""
+    image: tuple[int, ...] = ()
+    """(height, width, colours) of an image that convolutions read."""
+    colours_first: bool = False
+    """Whether the image's numbers come colour by colour, instead of pixel by pixel."""
+    channels: tuple[int, ...] = ()
+    """Of each convolution."""
+    memory: int = 0
+    """Numbers that are remembered from step to step."""
+
+    @property
+    def readers(self) -> int:
+        """How many pairs of parameters come before the dense layers."""
+        return len(self.channels) or (2 if self.memory else 0)
+
+    def shapes(self, size: int, hidden: Sequence[int], out: int) -> list[tuple[int, int]]:
+        """(in, out) of every weight, for observations of `size` numbers."""
+        read: list[tuple[int, int]] = []
+        if self.channels:
+            height, width, before = self.image
+            for channels in self.channels:
+                read.append((KERNEL * KERNEL * before, channels))
+                height, width, before = -(-height // STRIDE), -(-width // STRIDE), channels
+            size = height * width * before
+        elif self.memory:
+            read = [(size, GATES * self.memory), (self.memory, GATES * self.memory)]
+            size += self.memory
+        return [*read, *itertools.pairwise((size, *hidden, out))]
+
+    def __call__(self, layers: Any, rows: Any, xp: Any) -> tuple[Any, Any]:
+        """(outputs [..., out], memory after it [..., memory]) of rows [..., O].
+
+        With a memory a row is the observation and, behind it, what was remembered before it.
+        """
+        memory = rows[..., rows.shape[-1] - self.memory :]
+        if self.channels:
+            rows = self.convolved(layers, rows, xp)
+        elif self.memory:
+            seen = rows[..., : -self.memory]
+            (weight, bias), (recurrent, shift) = layers[:2]
+            memory = remembered(seen @ weight + bias, memory @ recurrent + shift, memory, xp)
+            rows = xp.concatenate([seen, memory], -1)
+        return self.dense(layers, rows, xp), memory
+
+    def convolved(self, layers: Any, rows: Any, xp: Any) -> Any:
+        """[..., H·W·C] features of images [..., O]."""
+        height, width, colours = self.image
+        if self.colours_first:
+            x = rows.reshape(-1, colours, height, width).transpose(0, 2, 3, 1)
+        else:
+            x = rows.reshape(-1, height, width, colours)
+        for weight, bias in layers[: self.readers]:
+            around = neighbourhoods(x, xp)
+            count, height, width, size = around.shape
+            product = around.reshape(count, height * width, size) @ weight + bias
+            x = ACTIVATIONS[self.activation](product, xp).reshape(count, height, width, -1)
+        return x.reshape(*rows.shape[:-1], -1)
+
+    def dense(self, layers: Any, x: Any, xp: Any) -> Any:
+        """The dense layers; the last is linear."""
+        *between, (last, shift) = layers[self.readers :]
+        for weight, bias in between:
+            x = ACTIVATIONS[self.activation](x @ weight + bias, xp)
+        return x @ last + shift
+
+
+DENSE = Network()
+
+
+def neighbourhoods(x: Any, xp: Any) -> Any:
+    """[n, H/2, W/2, 9 C] the 3 x 3 pixels around every second one of x [n, H, W, C], 0 beyond."""
+    height, width = (-(-size // STRIDE) for size in x.shape[1:3])
+    x = xp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    shifts = itertools.product(range(KERNEL), repeat=2)
+    cut = lambda first, count: slice(first, first + STRIDE * (count - 1) + 1, STRIDE)
+    return xp.concatenate([x[:, cut(i, height), cut(j, width)] for i, j in shifts], -1)
+
+
+def remembered(given: Any, kept: Any, memory: Any, xp: Any) -> Any:
+    """m' = z m + (1 − z) tanh(x W + r · (m U)) with gates r, z = σ(x W + m U), biases included."""
+    size = memory.shape[-1]
+    part = lambda x, i: x[..., i * size : (i + 1) * size]
+    read, keep = (sigmoid(part(given, i) + part(kept, i), xp) for i in (0, 1))
+    fresh = xp.tanh(part(given, 2) + read * part(kept, 2))
+    return keep * memory + (1 - keep) * fresh
