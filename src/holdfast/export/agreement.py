@@ -98,7 +98,7 @@ def check(policy: Portable, heads: Heads, count: int = 20_000, seed: int = 0) ->
         rng = np.random.default_rng(seed)
         noise = policy.actor.draw(rng, (len(obs),))
         memory = rng.uniform(-1, 1, (len(obs), remembers)).astype(np.float32) if remembers else None
-        action, sampled, *kept = heads(obs, seed, memory)
+        action, sampled, *kept = heads(obs, seed, *([] if memory is None else [memory]))
         for got, given, head in ((action, None, "action"), (sampled, noise, "sampled action")):
             seen = Seen(obs, given, memory, f"{head} of {kind}")
             largest = max(largest, _compare(policy, seen, got))
