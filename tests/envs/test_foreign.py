@@ -468,7 +468,7 @@ def test_a_worker_that_dies_is_reported_and_all_are_ended():
 
     env = open_foreign(lambda: Walk(dies), 4, vectorise="process", workers=2)
     env.reset(0)
-    processes = list(env._processes)
+    processes = [peer.process for peer in env._peers]
     with pytest.raises(
         RuntimeError, match=r"environments \d-\d of Env .Walk. ended unexpectedly.*exit code 3"
     ):
@@ -479,7 +479,7 @@ def test_a_worker_that_dies_is_reported_and_all_are_ended():
 
 def test_forgetting_the_batch_ends_its_workers():
     env = open_foreign(Walk, 2, vectorise="process", workers=2)
-    processes = list(env._processes)
+    processes = [peer.process for peer in env._peers]
     assert all(process.poll() is None for process in processes)
     del env
     assert [process.wait(10) for process in processes] == [0, 0]
@@ -504,7 +504,7 @@ SCRIPT = """
     env = open_foreign(Chatty, 2, vectorise="process", workers=2)
     env.reset(0)
     try:
-        print("pids", *(p.pid for p in env._processes), flush=True)
+        print("pids", *(p.pid for p in (peer.process for peer in env._peers)), flush=True)
         while True:
             env.step(np.zeros(2, int))
     except KeyboardInterrupt:

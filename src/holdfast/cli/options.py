@@ -35,6 +35,8 @@ class Options:
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The run folder; by default runs/ALGO_ENV_seedN_TIME."""
     workers: int
+    cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """A Ray cluster whose machines the workers run on: an address, auto or local."""
     origin: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
     """Begin with the policy of another run and its settings, in a new folder; no ALGO, no ENV."""
     trust_env: bool = False

@@ -64,7 +64,7 @@ def train_command(args: list[str]) -> None:
     from holdfast.train.environment import open_env
 
     use_compilation_cache()
-    env = open_env(run, trusted=True)  # the user named it
+    env = open_env(run, trusted=True, cluster=chosen.cluster)  # the user named it
     folder = create(chosen.out or default_out(run), run, env)
     with no_trace(folder):
         extra = sinks(folder, 0, chosen.tensorboard, chosen.wandb)
@@ -91,7 +91,7 @@ def tune(args: list[str]) -> None:
     run, chosen = parse_run("", "", args, before.run)
     run = replace(run, origin=f"{before.path}@{state.epoch}")
     use_compilation_cache()
-    env = open_env(run, trusted=chosen.trust_env)
+    env = open_env(run, trusted=chosen.trust_env, cluster=chosen.cluster)
     folder = create(chosen.out or default_out(run), run, env)
     with no_trace(folder):
         begun = begin_with(folder, state)
@@ -184,6 +184,7 @@ def resume_command(
     env: str | None = None,
     env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     cost: str | None = None,
+    cluster: str | None = None,
 ) -> None:
     """Continue a run from its newest whole checkpoint.
 
@@ -197,6 +198,7 @@ def resume_command(
         env: The environment's name now, where it moved or had none.
         env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
         cost: The cost function's name, module:function or file.py:function.
+        cluster: A Ray cluster whose machines the workers run on: an address, auto or local.
     """
     from holdfast.cli.options import renamed
     from holdfast.runs.folder import load_state, open_folder
@@ -210,7 +212,7 @@ def resume_command(
     for complaint in complaints:
         Console(stderr=True).print(f"[yellow]skipped:[/] {escape(complaint)}", highlight=False)
     folder = replace(folder, run=renamed(folder.run, env, env_arg, cost))
-    batch = open_env(folder.run, env, cost, trusted=trust_env)
+    batch = open_env(folder.run, env, cost, trusted=trust_env, cluster=cluster)
     done = state.epoch * folder.run.epoch_steps if state else 0
     follow(folder, batch, state, sinks(folder, done, tensorboard, wandb), quiet)
 

@@ -27,6 +27,7 @@ from holdfast.envs.functional.source import (
 )
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv
+from holdfast.envs.workers import Start
 from holdfast.process import cores
 
 
@@ -42,6 +43,7 @@ def make_env(
     lockstep: bool = True,
     clip_actions: bool = True,
     timeout: float = 0.0,
+    cluster: str | None = None,
 ) -> VecEnv:
     """Native task id, probe id, a batch (VecEnv, VectorEnv), or what makes environments.
 
@@ -51,12 +53,14 @@ def make_env(
     by itself for whole epochs (`lockstep=False`), since a hand-over at every step rarely pays.
     `clip_actions` and `timeout` concern foreign environments: whether actions are clipped to the
     bounds of the Box, and the seconds that a step may take (0: any number). Functional environments
-    (JAX) share the devices; of those one instance serves a whole batch.
+    (JAX) share the devices; of those one instance serves a whole batch. With a `cluster`, the
+    address of Ray, the workers are actors there.
     """
+    start = _starts(cluster, env, num_envs, workers, lockstep)
     costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
     if isinstance(env, str) and is_task(env):
         _refuse_for_task(env, costs, env_args)
-        return _make_task(env, num_envs, constraints, workers, lockstep)
+        return _make_task(env, num_envs, constraints, workers, lockstep, start)
     source = env if is_batch(env) else find_source(env, env_args)
     made = isinstance(source, Factory) and source.takes_num_envs
     if isinstance(source, Factory) and made:
@@ -77,7 +81,7 @@ def make_env(
         vectorise = "sync"
     return open_foreign(
         source, num_envs, constraints=constraints, cost=costs, vectorise=vectorise,
-        workers=workers, clip_actions=clip_actions, timeout=timeout, first=first,
+        workers=workers, clip_actions=clip_actions, timeout=timeout, first=first, start=start,
     )  # fmt: skip
 
 
@@ -108,15 +112,38 @@ def is_task(name: str) -> bool:
     return name in PROBES or (":" not in name and name in known_ids())
 
 
+def _starts(
+    cluster: str | None, env: object, num_envs: int, workers: int, lockstep: bool
+) -> Start | None:
+    """What starts workers on a cluster, if one is named."""
+    if cluster is None:
+        return None
+    if lockstep or not workers:
+        remedy = "give --normalise epoch" if lockstep else "say how many with --workers N"
+        raise ValueError(
+            f"--cluster {cluster} is for workers that act by themselves for whole epochs: {remedy}."
+        )
+    if is_given(env) or is_suite_id(env) or env in PROBES:
+        raise ValueError(f"--cluster {cluster} cannot be used: this environment acts in one place.")
+    from holdfast.envs.actors import on_cluster
+
+    return on_cluster(cluster, min(workers, num_envs))
+
+
 def _make_task(
-    env: str, num_envs: int, constraints: Sequence[str] | None, workers: int, lockstep: bool
+    env: str,
+    num_envs: int,
+    constraints: Sequence[str] | None,
+    workers: int,
+    lockstep: bool,
+    start: Start | None,
 ) -> VecEnv:
     if env in PROBES:
         return ProbeEnv(PROBES[env], num_envs, constraints)
     count = workers or (1 if lockstep else cores())
-    count = 0 if count == 1 or num_envs == 1 else count
+    count = 0 if (count == 1 or num_envs == 1) and start is None else count
     names = None if constraints is None else tuple(constraints)
-    return native.make(env, num_envs, constraints=names, workers=count)
+    return native.make(env, num_envs, constraints=names, workers=count, start=start)
 
 
 def _make_functional(

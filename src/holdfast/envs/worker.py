@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker process: it owns a share of a batch and does what its parent asks.
+"""A worker: it owns a share of a batch and does what it is asked, in a process or a Ray actor.
 
-It ends when its parent closes the pipe or dies, however it dies: idle it sees the end of the pipe,
-at work it looks for its parent now and then. A message is a JSON header and raw arrays over a pipe:
-no pickle, no shared memory, no names in the file system, so nothing is left behind when a process
+As a process it ends when its parent closes the pipe or dies, however it dies: idle it sees the end
+of the pipe, at work it looks for its parent now and then. A message is a JSON header and arrays: no
+pickle, no shared memory, no names in the file system, so nothing is left behind when a process
 is killed, and the end of the pipe tells the other side.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor
-from holdfast.envs.base import Floats, VecEnv
+from holdfast.envs.base import Floats, OnProgress, VecEnv
 from holdfast.envs.rollout import Round, collect, play_round
 
 Arrays = dict[str, NDArray[Any]]
@@ -89,8 +89,8 @@ def _read(pipe: BinaryIO, length: int) -> bytearray:
 class Share:
     """A batch and what it shows."""
 
-    def __init__(self, env: VecEnv, pipe: BinaryIO) -> None:
-        self.env, self.pipe, self.parent = env, pipe, os.getppid()
+    def __init__(self, env: VecEnv, on_progress: OnProgress) -> None:
+        self.env, self.on_progress = env, on_progress
         self.obs: Floats = np.zeros((0, 0))
 
     def answer(self, message: Message) -> Arrays:
@@ -123,35 +123,50 @@ class Share:
                 self.obs = env.restore(arrays)
                 return {"obs": self.obs}
 
-    def on_progress(self, steps: int) -> None:
-        if os.getppid() != self.parent:
-            raise Disconnected
-        send(self.pipe, {"progress": steps})
+
+class Worker:
+    """Opens the share that the first message brings, then answers."""
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self.on_progress = on_progress
+        self.share: Share | None = None
+
+    def answer(self, message: Message) -> Message:
+        """What became of it; an error is data too."""
+        try:
+            if self.share is not None:
+                return Message({}, self.share.answer(message))
+            opened = cloudpickle.loads(message.arrays["open_share"].tobytes())()
+            self.share = Share(opened, self.on_progress)
+            return Message({}, {})
+        except Disconnected:
+            raise
+        except Exception as error:
+            return Message(failure(error), {})
+
+    def close(self) -> None:
+        if self.share is not None:
+            self.share.env.close()
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Open the share that the first message brings, then answer until the pipe ends."""
-    share: Share | None = None
+    """Answer until the pipe ends."""
+    parent = os.getppid()
+
+    def on_progress(steps: int) -> None:
+        if os.getppid() != parent:
+            raise Disconnected
+        send(sink, {"progress": steps})
+
+    worker = Worker(on_progress)
     try:
         while True:
-            message = receive(source)
-            reply: dict[str, Any] = {}
-            arrays: Arrays = {}
-            try:
-                if share is None:
-                    share = Share(cloudpickle.loads(message.arrays["open_share"].tobytes())(), sink)
-                else:
-                    arrays = share.answer(message)
-            except Disconnected:
-                raise
-            except Exception as error:
-                reply, arrays = failure(error), {}
-            send(sink, reply, arrays)
+            said = worker.answer(receive(source))
+            send(sink, said.head, said.arrays)
     except Disconnected:
         return
     finally:
-        if share is not None:
-            share.env.close()
+        worker.close()
 
 
 def failure(error: Exception) -> dict[str, Any]:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch shared among worker processes, whatever its environments are.
+"""A batch shared among workers, processes of this machine or actors of a cluster.
 
 Each worker owns consecutive environments. `collect` lets them act by themselves for a whole epoch,
 without a hand-over per step; `step` keeps all in lockstep, at the price of one. Results equal those
-of a single process bit for bit, whatever the number of workers, and snapshots are interchangeable.
+of a single process bit for bit, whatever the number of workers and wherever they are, and snapshots
+are interchangeable. A worker that can be replaced (an actor) is: its successor is brought to the
+last known state and asked again what was asked since.
 """
 
 import itertools
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +18,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import cloudpickle
 import numpy as np
@@ -34,7 +37,6 @@ from holdfast.envs.base import (
 from holdfast.envs.rollout import Rollout, Round, check_noise
 from holdfast.envs.worker import Arrays, Disconnected, Message, receive, send
 
-Process = subprocess.Popen[bytes]
 GRACE = 5.0
 """Seconds a worker gets to close its environments and leave."""
 SINGLE = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -44,43 +46,90 @@ BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv.pop()); "
     "from holdfast.envs.worker import main; main()"
 )
+LOSSES = 5
+"""How often a worker is replaced before a request is given up."""
 STEP_FIELDS = ("obs", "reward", "cost", "terminated", "truncated")
 
+Request = tuple[dict[str, Any], Arrays]
 OpenShare = Callable[[int, int], VecEnv]
 """(first, count) -> a batch in this process of the environments first, ..., first + count - 1."""
 
 
-def start(open_share: Callable[[], VecEnv]) -> Process:
-    """One worker on one thread. Only this function is pickled, and only towards the worker."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", BOOT, json.dumps([str(path) for path in sys.path])],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        bufsize=0,
-        env=os.environ | SINGLE,
-        start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
-    )
-    pickled = np.frombuffer(cloudpickle.dumps(open_share), np.uint8)
-    try:
-        send(cast(BinaryIO, process.stdin), {"do": "open"}, {"open_share": pickled})
-    except Disconnected:
-        pass  # it died at once; asking for its answer tells
-    return process
+class Peer(Protocol):
+    """A worker as its batch sees it; `Disconnected` is raised when it is gone."""
+
+    def tell(self, head: dict[str, Any], arrays: Arrays) -> None: ...
+
+    def hear(self, on_progress: OnProgress | None) -> Message: ...
+
+    def fate(self) -> str:
+        """How it ended, for the end of a sentence."""
+        ...
+
+    def leave(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def end(self) -> None:
+        """See that it has ended."""
+        ...
 
 
-def stop(processes: list[Process]) -> None:
-    """Close the pipes, which ends the workers; insist where one does not."""
-    for process in processes:
-        for pipe in (process.stdin, process.stdout):
+Start = Callable[[Callable[[], VecEnv]], Peer]
+"""Starts a worker of the share that the function opens; it answers when it is open."""
+
+
+class Process:
+    """A worker process on one thread. Only the function is pickled, and only towards it."""
+
+    def __init__(self, open_share: Callable[[], VecEnv]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", BOOT, json.dumps([str(path) for path in sys.path])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env=os.environ | SINGLE,
+            start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
+        )
+        try:
+            self.tell({}, {"open_share": np.frombuffer(cloudpickle.dumps(open_share), np.uint8)})
+        except Disconnected:
+            pass  # it died at once; asking for its answer tells
+
+    def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
+        send(cast(BinaryIO, self.process.stdin), head, arrays)
+
+    def hear(self, on_progress: OnProgress | None) -> Message:
+        while True:
+            message = receive(cast(BinaryIO, self.process.stdout))
+            if "progress" not in message.head:
+                return message
+            if on_progress is not None:
+                on_progress(message.head["progress"])
+
+    def fate(self) -> str:
+        return f"with exit code {self.process.wait(timeout=10)}: what it wrote to stderr says more"
+
+    def leave(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
-    for process in processes:
+
+    def end(self) -> None:
         try:
-            process.wait(GRACE)
+            self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    processes.clear()
+            self.process.kill()
+            self.process.wait()
+
+
+def stop(peers: list[Peer]) -> None:
+    """End all workers; insist where one does not."""
+    for peer in peers:
+        peer.leave()
+    for peer in peers:
+        peer.end()
+    peers.clear()
 
 
 def shares(num_envs: int, workers: int) -> list[slice]:
@@ -90,14 +139,23 @@ def shares(num_envs: int, workers: int) -> list[slice]:
 
 
 class WorkerEnv:
-    """N environments in several processes."""
+    """N environments of several workers."""
 
     can_snapshot = True
 
     def __init__(
-        self, label: str, model: VecEnv, num_envs: int, workers: int, open_share: OpenShare
+        self,
+        label: str,
+        model: VecEnv,
+        num_envs: int,
+        workers: int,
+        open_share: OpenShare,
+        start: Start | None = None,
     ) -> None:
-        """`model` is a batch of the same kind in this process: it knows the spaces."""
+        """`model` is a batch of the same kind in this process: it knows the spaces.
+
+        `start` makes workers that can be replaced; without it they are processes here.
+        """
         self.label, self.cost_names, self.num_envs = label, model.cost_names, num_envs
         self.observation_space, self.action_space = model.observation_space, model.action_space
         self.time_limit: int | None = getattr(model, "time_limit", None)
@@ -108,15 +166,18 @@ class WorkerEnv:
         self._action_shape = (num_envs, *(self.action_space.shape or ()))
         self._shares = shares(num_envs, min(workers, num_envs))
         self.workers = len(self._shares)
-        self._processes: list[Process] = []
-        # Also runs when the batch is forgotten or the interpreter ends: no process is left behind.
-        self._finalizer = weakref.finalize(self, stop, self._processes)
+        self._replaces = start is not None
+        self._start, self._open_share = start or Process, open_share
+        self._peers: list[Peer] = []
+        # Also runs when the batch is forgotten or the interpreter ends: no worker is left behind.
+        self._finalizer = weakref.finalize(self, stop, self._peers)
         self._obs: Floats | None = None
+        self._since: list[list[Request]] = []
+        """What was asked since the last known state, that state first."""
         try:
-            for share in self._shares:
-                count = share.stop - share.start
-                self._processes.append(start(partial(open_share, share.start, count)))
-            heard = self._hear_all(None)
+            for index in range(self.workers):
+                self._peers.append(self._begin(index))
+            heard = [self._heard(i) or self._again(i) for i in range(self.workers)]
         except BaseException:
             self.close()
             raise
@@ -127,6 +188,7 @@ class WorkerEnv:
         if seed < 0:
             raise ValueError(f"seed={seed} must not be negative; choose 0 or above.")
         heads = [{"do": "reset", "seed": seed + share.start} for share in self._shares]
+        self._since = []
         self._obs = _joined(self._ask(heads), "obs")
         return self._obs.copy()
 
@@ -163,7 +225,7 @@ class WorkerEnv:
 
     def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
         """Let every worker play its environments' episodes; the batch needs a reset afterwards."""
-        self._obs = None
+        self._obs, self._since = None, []
         parts = [replace(wanted, first=wanted.first + share.start) for share in self._shares]
         heads = [{"do": "play", "round": asdict(part)} for part in parts]
         return _joined(self._ask(heads, [actor.to_arrays()] * len(heads)), "rows")
@@ -178,6 +240,8 @@ class WorkerEnv:
         """Everything the future depends on, as named arrays with a row for each environment."""
         self._check_started()
         answers = self._ask([{"do": "snapshot"}] * len(self._shares))
+        if self._replaces:
+            self._since = [[({"do": "restore"}, answer) for answer in answers]]
         return {name: _joined(answers, name) for name in answers[0]}
 
     def restore(self, snapshot: Snapshot) -> Floats:
@@ -189,6 +253,7 @@ class WorkerEnv:
                 "number that was saved."
             )
         given = [{name: array[share] for name, array in snapshot.items()} for share in self._shares]
+        self._since = []
         self._obs = _joined(self._ask([{"do": "restore"}] * len(given), given), "obs")
         return self._obs.copy()
 
@@ -212,39 +277,78 @@ class WorkerEnv:
                 f"{self.label} is closed (by close(), an interrupt or an earlier failure): make a "
                 "new batch."
             )
+        requests: list[Request] = list(zip(heads, arrays or [{}] * len(heads), strict=True))
         try:
-            for index, head in enumerate(heads):
-                pipe = cast(BinaryIO, self._processes[index].stdin)
-                try:
-                    send(pipe, head, arrays[index] if arrays else None)
-                except Disconnected:
-                    raise self._loss(index) from None
-            heard = self._hear_all(on_progress)
+            lost = {i for i, request in enumerate(requests) if not self._told(i, request)}
+            heard = {i: self._heard(i, on_progress, i in lost) for i in range(self.workers)}
+            found = [
+                message or self._again(i, requests[i], on_progress) for i, message in heard.items()
+            ]
         except BaseException:
             # Unread answers would be taken for those of the next step: nothing can be saved here.
             self.close()
             raise
-        self._refuse_failures(heard)
-        return [message.arrays for message in heard]
+        self._refuse_failures(found)
+        if self._replaces:
+            self._since.append(requests)
+        return [message.arrays for message in found]
 
-    def _hear_all(self, on_progress: OnProgress | None) -> list[Message]:
-        """What all workers say; the progress of the first stands for all."""
+    def _begin(self, index: int) -> Peer:
+        share = self._shares[index]
+        return self._start(partial(self._open_share, share.start, share.stop - share.start))
+
+    def _told(self, index: int, request: Request) -> bool:
+        try:
+            self._peers[index].tell(*request)
+        except Disconnected:
+            if not self._replaces:
+                raise self._loss(index) from None
+            return False
+        return True
+
+    def _heard(
+        self, index: int, on_progress: OnProgress | None = None, lost: bool = False
+    ) -> Message | None:
+        """What a worker says, None if it is gone and another can take its place.
+
+        The progress of the first stands for all.
+        """
         scaled: OnProgress | None = None
-        if on_progress is not None:
+        if on_progress is not None and index == 0:
             first = self._shares[0].stop
             scaled = lambda steps: on_progress(steps * self.num_envs // first)
-        return [self._hear(i, None if i else scaled) for i in range(len(self._shares))]
-
-    def _hear(self, index: int, on_progress: OnProgress | None) -> Message:
-        while True:
-            try:
-                message = receive(cast(BinaryIO, self._processes[index].stdout))
-            except Disconnected:
+        try:
+            return None if lost else self._peers[index].hear(scaled)
+        except Disconnected:
+            if not self._replaces:
                 raise self._loss(index) from None
-            if "progress" not in message.head:
-                return message
-            if on_progress is not None:
-                on_progress(message.head["progress"])
+            return None
+
+    def _again(
+        self,
+        index: int,
+        request: Request | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Message:
+        """Another worker in the place of a lost one, brought to where that was, and its answer."""
+        steps = [asked[index] for asked in self._since] + ([request] if request else [])
+        for _ in range(LOSSES):
+            logging.getLogger("holdfast").warning(
+                "the %s was lost (%s); another one takes its place and repeats its part.",
+                self._name(index),
+                self._peers[index].fate(),
+            )
+            stop([self._peers[index]])
+            self._peers[index] = self._begin(index)
+            answer = self._heard(index)
+            for step in steps:
+                if answer is None or "error" in answer.head:
+                    break
+                told = self._told(index, step)
+                answer = self._heard(index, on_progress, not told)
+            if answer is not None:
+                return answer
+        raise self._loss(index)
 
     def _refuse_failures(self, heard: list[Message]) -> None:
         """Raise what a worker met: bad input as it is, an environment's error with its place."""
@@ -262,17 +366,16 @@ class WorkerEnv:
             raise error
 
     def _loss(self, index: int) -> RuntimeError:
-        code = self._processes[index].wait(timeout=10)
         return RuntimeError(
-            f"the {self._name(index)} of {self.label} ended unexpectedly with exit code {code}: "
-            "what it wrote to stderr says more; if it ran out of memory use fewer environments or "
+            f"the {self._name(index)} of {self.label} ended unexpectedly "
+            f"{self._peers[index].fate()}; if it ran out of memory use fewer environments or "
             "workers, and workers=1 keeps all in this process."
         )
 
     def _name(self, index: int) -> str:
         first, last = self._shares[index].start, self._shares[index].stop - 1
         which = f"environment {first}" if first == last else f"environments {first}-{last}"
-        return f"worker process of {which}"
+        return f"worker {'' if self._replaces else 'process '}of {which}"
 
 
 def _joined(answers: list[Arrays], name: str) -> NDArray[Any]:

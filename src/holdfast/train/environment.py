@@ -91,12 +91,18 @@ def sources(run: Run, env: Any, cost: Any, trusted: bool) -> tuple[Any, Any]:
 
 
 def open_env(
-    run: Run, env: Any = None, cost: Any = None, *, to_evaluate: bool = False, trusted: bool = False
+    run: Run,
+    env: Any = None,
+    cost: Any = None,
+    *,
+    to_evaluate: bool = False,
+    trusted: bool = False,
+    cluster: str | None = None,
 ) -> VecEnv:
     """The batch of environments that a run asks for; `to_evaluate`: not to train.
 
     Without `env` (and `cost`) it is what the run names. Where that runs code of the user's the run
-    must be `trusted`: the user wrote it, or allows it.
+    must be `trusted`: the user wrote it, or allows it. Its workers may be on a `cluster`.
     """
     env, cost = sources(run, env, cost, trusted)
     return make_env(
@@ -110,6 +116,7 @@ def open_env(
         lockstep=not to_evaluate and steps_in_lockstep(run),
         clip_actions=run.clip_actions != "never",
         timeout=run.step_timeout,
+        cluster=cluster,
     )
 
 

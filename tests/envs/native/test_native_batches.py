@@ -220,7 +220,7 @@ def test_an_interrupted_epoch_closes_the_batch_and_an_error_does_not() -> None:
 def test_a_lost_worker_is_reported() -> None:
     env = native.make("SafetyPointGoal1-v0", 2, workers=2)
     env.reset(0)
-    env._processes[1].kill()  # pyright: ignore
+    env._peers[1].process.kill()  # pyright: ignore
     with pytest.raises(RuntimeError, match="of environment 1 of SafetyPointGoal1-v0 ended"):
         env.step(np.zeros((2, 2)))
 
@@ -230,7 +230,7 @@ import sys
 from holdfast.envs import native
 env = native.make("SafetyPointGoal1-v0", 2, workers=2)
 env.reset(0)
-print(*[process.pid for process in env._processes], flush=True)
+print(*[peer.process.pid for peer in env._peers], flush=True)
 sys.stdin.read()
 """
 

@@ -37,7 +37,7 @@ from holdfast.envs.foreign.source import (
 )
 from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
-from holdfast.envs.workers import WorkerEnv
+from holdfast.envs.workers import Start, WorkerEnv
 from holdfast.process import cores, deadline
 
 Vectorise = Literal["auto", "sync", "process"]
@@ -56,6 +56,7 @@ def open_foreign(
     clip_actions: bool = True,
     timeout: float = 0.0,
     first: Any = None,
+    start: Start | None = None,
 ) -> "ForeignEnv | WorkerEnv":
     """N environments of one kind.
 
@@ -72,6 +73,7 @@ def open_foreign(
     clip_actions  whether to clip actions to the bounds of the environment's Box
     timeout       seconds that a step of all may take; 0: for ever
     first         an environment of that source that is open already
+    start         what starts workers elsewhere, instead of processes here
     """
     _check(source, num_envs, vectorise, workers)
     source = resolve(source)
@@ -82,14 +84,14 @@ def open_foreign(
         layout = replace(layout, timeout=timeout)
         share = partial(_open_share, source, layout)
         wanted = min(workers or cores(), num_envs)
-        shared = vectorise == "process"
-        if vectorise == "auto" and wanted > 1 and not is_instance(source):
+        shared = vectorise == "process" or start is not None
+        if not shared and vectorise == "auto" and wanted > 1 and not is_instance(source):
             with deadline(timeout):
                 dear = workers or num_envs * _seconds_of_step(opened[0], layout) >= CHEAP
             shared = bool(dear) and _sendable(share)
         if shared:
             model = ForeignEnv(opened, layout)
-            batch = WorkerEnv(f"Env {layout.label}", model, num_envs, wanted, share)
+            batch = WorkerEnv(f"Env {layout.label}", model, num_envs, wanted, share, start)
             model.close()
             return batch
         _open_others(source, opened, num_envs, layout.label)

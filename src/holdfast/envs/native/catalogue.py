@@ -13,7 +13,7 @@ from holdfast.envs.native.worlds.physics import SUBSTEPS
 from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.worlds.velocity_tasks import RUNNERS, VELOCITY_TASKS
-from holdfast.envs.workers import WorkerEnv
+from holdfast.envs.workers import Start, WorkerEnv
 from holdfast.settings import near_miss
 
 
@@ -45,13 +45,18 @@ def lockstep(env_id: str, num_envs: int, constraints: tuple[str, ...] | None) ->
 
 
 def make(
-    env_id: str, num_envs: int, *, constraints: tuple[str, ...] | None = None, workers: int = 0
+    env_id: str,
+    num_envs: int,
+    *,
+    constraints: tuple[str, ...] | None = None,
+    workers: int = 0,
+    start: Start | None = None,
 ) -> LockstepEnv | WorkerEnv:
     """A batch of `num_envs` environments.
 
     `constraints` names the costs to keep apart, e.g. `("hazards", "vases")`; by default there is
     one, `cost`, the original's summed 0/1 cost. With `workers` the batch is shared among that many
-    processes; 0 keeps it in this one. Results are the same to the last bit.
+    processes, or what `start` makes; 0 keeps it in this one. Results are the same to the last bit.
     """
     if workers < 0:
         raise ValueError(f"workers={workers} must not be negative; 0 keeps all in this process.")
@@ -65,6 +70,7 @@ def make(
         num_envs,
         workers,
         lambda first, count: lockstep(env_id, count, constraints),
+        start,
     )
 
 

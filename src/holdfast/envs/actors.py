@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers as actors of a Ray cluster: one run over many machines.
+
+An actor that is lost, with its process or its machine, is replaced wherever there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from holdfast.cluster import connect, refuse_versions
+from holdfast.envs.base import OnProgress, VecEnv
+from holdfast.envs.worker import Arrays, Disconnected, Message, Worker
+from holdfast.envs.workers import SINGLE, Peer
+from holdfast.process import versions
+
+LOOK = 0.5
+"""Seconds between two looks at how far an actor is."""
+
+
+class Hosted:
+    """What runs in the actor; `steps` is asked beside a long answer."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.worker = Worker(self._note)
+
+    def _note(self, steps: int) -> None:
+        self.done = steps
+
+    def steps(self) -> int:
+        return self.done
+
+    def answer(
+        self, head: dict[str, Any], arrays: Arrays, wanted: dict[str, str]
+    ) -> tuple[dict[str, Any], Arrays]:
+        try:
+            refuse_versions(wanted)
+        except ValueError as error:
+            return {"error": str(error), "kind": "ValueError", "inside": False, "traceback": ""}, {}
+        self.done = 0
+        # What comes through Ray is read-only and shared.
+        said = self.worker.answer(Message(head, {k: np.array(v) for k, v in arrays.items()}))
+        return said.head, said.arrays
+
+
+class Actor:
+    """One worker on the cluster."""
+
+    def __init__(self, ray: Any, open_share: Callable[[], VecEnv]) -> None:
+        self.ray, self.wanted = ray, versions()
+        options: dict[str, Any] = {
+            "num_cpus": 1,
+            "max_concurrency": 2,
+            "scheduling_strategy": "SPREAD",
+            "runtime_env": {"env_vars": SINGLE},
+        }
+        self.actor = ray.remote(**options)(Hosted).remote()
+        self.pending: Any = None
+        self.reason = "by Ray"
+        self.tell({}, {"open_share": np.frombuffer(cloudpickle.dumps(open_share), np.uint8)})
+
+    def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
+        try:
+            self.pending = self.actor.answer.remote(head, arrays, self.wanted)
+        except self.ray.exceptions.RayError as error:
+            raise self._gone(error) from error
+
+    def hear(self, on_progress: OnProgress | None) -> Message:
+        try:
+            while not self.ray.wait([self.pending], timeout=LOOK)[0]:
+                if on_progress is not None:
+                    on_progress(self.ray.get(self.actor.steps.remote()))
+            return Message(*self.ray.get(self.pending))
+        except self.ray.exceptions.RayError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: Exception) -> Disconnected:
+        self.reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return Disconnected()
+
+    def fate(self) -> str:
+        return f"on the cluster ({self.reason})"
+
+    def leave(self) -> None:
+        if self.ray.is_initialized():
+            self.ray.kill(self.actor)
+
+    def end(self) -> None:
+        """Ray sees to it."""
+
+
+def on_cluster(address: str, workers: int) -> Callable[[Callable[[], VecEnv]], Peer]:
+    """Starts workers on the cluster at an address, if it has room for so many."""
+    ray = connect(address)
+    cores = int(ray.cluster_resources().get("CPU", 0))
+    if workers > cores:
+        raise ValueError(
+            f"the cluster at '{address}' has {cores} cores, and {workers} workers need one each: "
+            f"give --workers {max(cores, 1)}, or let more machines join."
+        )
+    return lambda open_share: Actor(ray, open_share)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that can be replaced: the bits of workers that were never lost."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from holdfast.envs import native
+from holdfast.envs.base import VecEnv
+from holdfast.envs.make import make_env
+from holdfast.envs.workers import LOSSES, Process
+from holdfast.run import make_run
+from holdfast.runs.folder import state_arrays
+from holdfast.train import train
+from holdfast.train.environment import open_env
+from holdfast.train.metrics import CLOCK_COLUMNS
+
+TASK = "SafetyPointGoal1-v0"
+
+
+class Mortal(Process):
+    """A real process that dies when it is asked for the n-th time, counted over all of them."""
+
+    asked: ClassVar[list[str]] = []
+    deaths: ClassVar[set[int]] = set()
+
+    def tell(self, head, arrays):
+        if "do" in head:
+            self.asked.append(head["do"])
+            if len(self.asked) in self.deaths:
+                self.process.kill()
+                self.process.wait()
+        super().tell(head, arrays)
+
+
+@pytest.fixture
+def mortal(monkeypatch):
+    monkeypatch.setattr(Mortal, "asked", [])
+    monkeypatch.setattr(Mortal, "deaths", set())
+    return Mortal
+
+
+def lived(start: Callable[[Callable[[], VecEnv]], Process] | None):
+    """What a batch of two workers says in a life with every kind of request."""
+    env = native.make(TASK, 4, workers=2, start=start)
+    rng, said = np.random.default_rng(0), []
+    try:
+        said.append(env.reset(3))
+        for _ in range(3):
+            said.append(env.step(rng.uniform(-1, 1, (4, 2))).obs)
+        saved = env.snapshot()
+        said += list(saved.values())
+        said.append(env.step(rng.uniform(-1, 1, (4, 2))).reward)
+        said.append(env.restore(saved))
+        said.append(env.step(rng.uniform(-1, 1, (4, 2))).cost)
+    finally:
+        env.close()
+    return [np.asarray(part).tobytes() for part in said]
+
+
+@pytest.mark.parametrize("death", [{1}, {4}, {7}, {10}, {12}, {13}, {16}, {5, 9, 14}])
+def test_whenever_a_worker_dies_the_bits_are_the_same(death, mortal):
+    mortal.deaths |= death
+    assert lived(mortal) == lived(None)
+    assert len(mortal.asked) > 16  # something was asked again
+
+
+def test_a_worker_that_dies_again_and_again_is_given_up(mortal):
+    mortal.deaths |= set(range(1, 100))
+    with pytest.raises(RuntimeError, match="ended unexpectedly"):
+        lived(mortal)
+    assert len(mortal.asked) == 2 + 2 * LOSSES - LOSSES
+
+
+def test_what_a_cluster_is_not_for_is_told():
+    for words, options in (
+        ("--workers N", {"lockstep": False}),
+        ("--normalise epoch", {"workers": 2, "lockstep": True}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            make_env(TASK, 4, cluster="auto", **options)
+    with pytest.raises(ValueError, match="acts in one place"):
+        make_env("probe/Speed-v0", 4, cluster="auto", workers=2, lockstep=False)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A head that only keeps the books, and two nodes; all on the loopback address."""
+    for name, value in {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_worker_niceness": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+    }.items():
+        monkeypatch.setenv(name, value)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    here = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 0}
+    made = Cluster(initialize_head=True, head_node_args=here)
+    ray.init(address=made.address, _node_ip_address="127.0.0.1", log_to_driver=False)
+    made.nodes = [made.add_node(num_cpus=2, node_ip_address="127.0.0.1") for _ in range(2)]
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def learned(run, **options):
+    """The last state of a run and its rows, without the clock."""
+    env = open_env(run, trusted=True, **options)
+    try:
+        rows, state = [], None
+        for epoch in train(run, env):
+            rows.append({k: repr(v) for k, v in epoch.metrics.items() if k not in CLOCK_COLUMNS})
+            state = epoch.state
+        return rows, {name: a.tobytes() for name, a in state_arrays(state).items()}
+    finally:
+        env.close()
+
+
+def run_of(env, workers, **settings):
+    settings = {"epoch_steps": 4000, "steps": 16_000, "num_envs": 4, "hidden": (8,)} | settings
+    return make_run("c-trpo", env=env, workers=workers, **settings)
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_on_a_cluster_learns_the_bits_of_a_local_one(cluster):
+    """Two and three actors; then a node is killed in the middle of an epoch."""
+    calm = learned(run_of(TASK, 1))
+    for workers in (2, 3):
+        assert learned(run_of(TASK, workers), cluster=cluster.address) == calm
+    own = f"{Path(__file__).parent / 'drift_env.py'}:Drift"
+    foreign = {"cost_limit": 5.0, "epoch_steps": 400, "steps": 1600}
+    local = learned(run_of(own, 1, **foreign))
+    assert learned(run_of(own, 2, **foreign), cluster=cluster.address) == local
+    killer = threading.Timer(4.0, partial(cluster.remove_node, cluster.nodes[0], False))
+    killer.start()
+    long = {"steps": 48_000}
+    assert learned(run_of(TASK, 2, **long), cluster=cluster.address) == learned(
+        run_of(TASK, 1, **long)
+    )
+    killer.join()
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
+def test_an_actor_killed_in_the_middle_of_an_epoch_is_replaced(cluster, caplog):
+    import psutil
+
+    def strike() -> None:
+        time.sleep(4.0)
+        named = [p for p in psutil.process_iter(["name"]) if "ray::Hosted" in p.info["name"]]
+        os.kill(named[0].pid, signal.SIGKILL)
+
+    calm = learned(run_of(TASK, 1, steps=24_000))
+    hand = threading.Thread(target=strike)
+    env = open_env(run_of(TASK, 2, steps=24_000), cluster=cluster.address)
+    env.close()
+    hand.start()
+    assert learned(run_of(TASK, 2, steps=24_000), cluster=cluster.address) == calm
+    hand.join()
+    assert "another one takes its place" in caplog.text
+    with pytest.raises(ValueError, match="has 4 cores, and 8 workers"):
+        open_env(run_of(TASK, 8, num_envs=8, epoch_steps=8000), cluster=cluster.address)
