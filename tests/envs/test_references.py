@@ -66,6 +66,8 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "broken.py").write_text("import no_such_module\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
+    for name in ("tank", "tankage"):  # of another test's folder
+        monkeypatch.delitem(sys.modules, name, raising=False)
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:

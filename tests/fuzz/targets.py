@@ -36,7 +36,7 @@ from holdfast.runs.plot import plot_run
 from holdfast.runs.progress import read_progress, rows_until, tail
 from holdfast.runs.spaces import parse_space
 from holdfast.tabular import read_cmdp
-from holdfast.train.state import first_state, refuse_huge
+from holdfast.train.state import first_state, networks, refuse_huge
 
 Choose = Callable[[int], int]
 """n -> one of 0, ..., n - 1."""
@@ -181,11 +181,11 @@ def config(raw: bytes, choose: Choose) -> None:
 
     def read() -> None:
         opened = open_folder(folder)
-        refuse_huge(opened.run, opened.spaces)
-        if networks:
+        refuse_huge(opened.run, opened.spaces, networks(opened.run, opened.spaces)[0])
+        if slow:
             first_state(opened.run, opened.spaces, shapes_only=True)
 
-    networks = choose(256) == 255  # which is slow
+    slow = choose(256) == 255  # networks, too
     judged(read)
 
 

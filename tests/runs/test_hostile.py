@@ -314,13 +314,15 @@ def test_an_export_that_is_none_is_one_sentence(tmp_path):
         file.write_bytes(content)
         with pytest.raises(ValueError, match="no policy"):
             Policy(file)
-    np.savez(file, about=np.array("{}"), weight0=np.zeros((3, 2)), bias0=np.zeros(5), sizes=[2])
+    plain = {"activation": "tanh", "image": [], "channels": [], "memory": 0, "colours_first": False}
+    known = {"about": np.array("{}"), "network": np.array(json.dumps(plain)), "sizes": [2]}
+    np.savez(file, weight0=np.zeros((3, 2)), bias0=np.zeros(5), **known)
     with pytest.raises(ValueError, match="no policy"):
         Policy(file)
-    np.savez(file, about=np.array("{}"), weight0=np.array([{}], object))
+    np.savez(file, weight0=np.array([{}], object), **known)
     with pytest.raises(ValueError, match="no policy"):
         Policy(file)
-    np.savez(file, about=np.array("{}"), weight0=np.zeros((3, 2)), bias0=np.zeros(2), sizes=[2])
+    np.savez(file, weight0=np.zeros((3, 2)), bias0=np.zeros(2), **known)
     assert Policy(file)(np.zeros(3)).tolist() == [0]
 
 
