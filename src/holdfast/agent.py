@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python in the words people know: construct, learn, predict, evaluate, save, load."""
+"""Python in the words people know: construct, learn, predict, evaluate, save, load.
+
+Long, since it is the whole face of the library: each method is its arguments, what they mean, and a
+call of what does the work.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ region of the others, until J_i < h b_i. With several constraints in recovery A_
 by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
 
 J_i is the estimate plus a margin of z standard errors. A run lands: in its last updates the policy
-changes only to bring costs below h b_i, so that what it ends with is below its limits.
+changes only to bring costs below h b_i, so that it ends with one that measured so or was repaired.
 """
 
 from dataclasses import dataclass

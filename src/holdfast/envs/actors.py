@@ -14,8 +14,8 @@ import numpy as np
 
 from holdfast.cluster import connect, refuse_versions
 from holdfast.envs.base import OnProgress, VecEnv
+from holdfast.envs.peers import SINGLE, Peer
 from holdfast.envs.worker import Arrays, Disconnected, Message, Worker
-from holdfast.envs.workers import SINGLE, Peer
 from holdfast.process import versions
 
 LOOK = 0.5

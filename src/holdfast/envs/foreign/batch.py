@@ -37,7 +37,8 @@ from holdfast.envs.foreign.source import (
 )
 from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
-from holdfast.envs.workers import Start, WorkerEnv
+from holdfast.envs.peers import Start
+from holdfast.envs.workers import WorkerEnv
 from holdfast.process import cores, deadline
 
 Vectorise = Literal["auto", "sync", "process"]

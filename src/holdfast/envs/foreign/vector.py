@@ -15,7 +15,7 @@ can do neither must be made with SAME_STEP.
 """
 
 import inspect
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -25,8 +25,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of
-from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost, read_cost
-from holdfast.envs.foreign.observations import as_array, flatten_batch, row_of
+from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
+from holdfast.envs.foreign.observations import as_array, flatten_batch
 from holdfast.envs.foreign.spaces import (
     dtype_of,
     flat_observation_space,
@@ -35,6 +35,15 @@ from holdfast.envs.foreign.spaces import (
     to_native,
 )
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
+from holdfast.envs.foreign.vector_info import (
+    final_of,
+    leaves,
+    mapped,
+    observed,
+    placed,
+    read_costs,
+    row_at,
+)
 from holdfast.process import deadline
 
 
@@ -96,7 +105,7 @@ class VectorBatch:
         seen = self._move(given)
         ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
         if self._by_itself:
-            true_next = _final(seen, ended, before)
+            true_next = final_of(seen, ended, before)
             next_obs = self._flat(true_next) if ended.any() else self._flat(seen.next_obs)
             obs = self._take(seen.next_obs)
             seen = seen._replace(next_obs=true_next)
@@ -105,7 +114,7 @@ class VectorBatch:
             tape.record(action, ended)
             if ended.any():
                 obs = self._take(self._begin(tape, ended))
-        cost = _read_costs(self._costs, seen._replace(obs=before, action=given), ended)
+        cost = read_costs(self._costs, seen._replace(obs=before, action=given), ended)
         return Step(obs, next_obs, seen.reward, cost, seen.terminated, seen.truncated)
 
     def snapshot(self) -> Snapshot:
@@ -161,20 +170,22 @@ class VectorBatch:
         """Reset some, each with the seed of its episode; what all show then."""
         if self._by_id:
             obs, info = self._env.reset(np.flatnonzero(which).astype(np.int32))
-            return _map(lambda whole, some: _placed(whole, some, info["env_id"]), self._native, obs)
+            return mapped(
+                lambda whole, some: placed(whole, some, info["env_id"]), self._native, obs
+            )
         seeds = [tape.seed_of(i) for i in range(self.num_envs)]
         returned = self._env.reset(seed=seeds, options={"reset_mask": which.copy()})
-        return _observed(returned, self.label)
+        return observed(returned, self.label)
 
     def _start(self, seed: int) -> Any:
         """Reset all."""
         with self._watched():
             returned = self._env.reset() if self._by_id else self._env.reset(seed=seed)
-        return _observed(returned, self.label)
+        return observed(returned, self.label)
 
     def _move(self, given: NDArray[Any]) -> Transition:
         # Batches of tensors want tensors, on their device: what they showed makes one.
-        like = next(iter(_leaves(self._native)))
+        like = next(iter(leaves(self._native)))
         action = like.new_tensor(given) if hasattr(like, "new_tensor") else given
         self._steps += 1
         with self._watched():
@@ -197,7 +208,7 @@ class VectorBatch:
         before = self._native
         still = np.broadcast_to(still_action(self.action_space), self._action_shape)
         seen = self._move(to_native(self.native_action_space, still, self._clip))
-        row = _row(seen._replace(obs=before), 0)
+        row = row_at(seen._replace(obs=before), 0)
         second = self._take(seen.next_obs)
         if self.can_snapshot and not self._resets_alone(first, second):
             raise ValueError(
@@ -216,122 +227,3 @@ class VectorBatch:
             return False
         expected = np.where(which[:, None], first, second)
         return bool(np.array_equal(shown, expected, equal_nan=True))
-
-
-def _observed(returned: Any, label: str) -> Any:
-    if not (isinstance(returned, tuple) and len(cast("tuple[Any, ...]", returned)) == 2):
-        raise ValueError(f"reset() of Env {label} must return (obs, info), as Gymnasium's does.")
-    return cast("tuple[Any, ...]", returned)[0]
-
-
-def _leaves(native: Any) -> Sequence[Any]:
-    if isinstance(native, Mapping):
-        parts = list(cast("Mapping[str, Any]", native).values())
-    elif isinstance(native, tuple):
-        parts = list(cast("tuple[Any, ...]", native))
-    else:
-        return [native]
-    return [leaf for part in parts for leaf in _leaves(part)]
-
-
-def _final(seen: Transition, ended: Bools, before: Any) -> Any:
-    """The true successors [N, ...] where a batch resets itself in the ending step.
-
-    Where it keeps none (Isaac Lab), the last observation of the episode that was shown stands in:
-    only a truncated episode asks for its value, one step early.
-    """
-    kept = seen.info.get("final_obs")
-    mend = lambda whole, last: _patched(whole, last, ended)
-    if not ended.any():
-        return seen.next_obs
-    if kept is None:
-        return _map(mend, seen.next_obs, before)
-    if isinstance(kept, np.ndarray) and kept.dtype == object:
-        result = _map(lambda x: as_array(x).copy(), seen.next_obs)
-        for i in np.flatnonzero(ended).tolist():
-            _map(lambda whole, one, i=i: whole.__setitem__(i, as_array(one)), result, kept[i])
-        return result
-    return _map(mend, seen.next_obs, kept)
-
-
-def _patched(whole: Any, last: Any, ended: Bools) -> NDArray[Any]:
-    result = as_array(whole).copy()
-    result[ended] = as_array(last)[ended]
-    return result
-
-
-def _placed(whole: Any, some: Any, rows: Any) -> NDArray[Any]:
-    result = as_array(whole).copy()
-    result[np.asarray(rows)] = as_array(some)
-    return result
-
-
-def _map(function: Any, first: Any, *others: Any) -> Any:
-    """Of the arrays of nested dictionaries and tuples."""
-    if isinstance(first, Mapping):
-        parts = cast("Mapping[str, Any]", first)
-        return {k: _map(function, v, *(o[k] for o in others)) for k, v in parts.items()}
-    if isinstance(first, tuple):
-        parts = cast("tuple[Any, ...]", first)
-        return tuple(_map(function, *each) for each in zip(parts, *others, strict=True))
-    return function(first, *others)
-
-
-def _row(seen: Transition, i: int) -> Transition:
-    """The step of one environment, in its own terms."""
-    ended = bool(seen.terminated[i] or seen.truncated[i])
-    info = dict(seen.info)
-    if ended and isinstance(info.get("final_info"), Mapping):
-        info |= info["final_info"]
-    own = {
-        key: row_of(value, i)
-        for key, value in info.items()
-        if not key.startswith(("_", "final_")) and _present(info, key, len(seen.reward))[i]
-    }
-    cost = None if seen.cost is None else as_array(seen.cost)[i]
-    return Transition(
-        row_of(seen.obs, i), seen.action[i], row_of(seen.next_obs, i), seen.reward[i], cost,
-        seen.terminated[i], seen.truncated[i], own,
-    )  # fmt: skip
-
-
-def _present(info: Mapping[str, Any], key: str, n: int) -> Bools:
-    """[N] for which environments the key holds a value."""
-    value = info.get(key)
-    if value is None or isinstance(value, Mapping) or as_array(value).shape[:1] != (n,):
-        return np.zeros(n, np.bool_)
-    return np.asarray(info.get(f"_{key}", np.ones(n)), np.bool_)
-
-
-def _read_costs(source: CostSource, seen: Transition, ended: Bools) -> Floats:
-    """[N, K]"""
-    n = len(ended)
-    if source.kind == "function":
-        rows = [read_cost(source, _row(seen, i)) for i in range(n)]
-        return np.array(rows, np.float64).reshape(n, -1)
-    if source.kind == "returned":
-        return as_array(seen.cost).astype(np.float64).reshape(n, -1)
-    columns = [_key_costs(seen.info, key, ended) for key in source.keys]
-    if source.kind == "sum":
-        return np.sum(columns, 0)
-    return np.concatenate(columns, 1)
-
-
-def _key_costs(info: Mapping[str, Any], key: str, ended: Bools) -> Floats:
-    """[N, ...] from info, and at an episode's end from where the ending step's info is kept."""
-    n, final = len(ended), info.get("final_info")
-    last = cast("Mapping[str, Any]", final) if isinstance(final, Mapping) else {}
-    here, there = _present(info, key, n), _present(last, key, n) & ended
-    if not (here | there).all():
-        raise ValueError(
-            f"info[{key!r}] is missing from this step of environment "
-            f"{int((~(here | there)).argmax())}: report the cost in every step, 0 where nothing is "
-            "wrong."
-        )
-    some = as_array(last[key] if there.any() else info[key])
-    cost = np.empty((n, *some.shape[1:]))
-    if here.any():
-        cost[here] = as_array(info[key])[here]
-    if there.any():
-        cost[there] = as_array(last[key])[there]
-    return cost.reshape(n, -1)
