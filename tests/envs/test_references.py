@@ -65,7 +65,8 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "tankage.py").write_text(package)
     (tmp_path / "broken.py").write_text("import no_such_module\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", sys.path[:])
+    elsewhere = [path for path in sys.path if not (Path(path) / "tank.py").exists()]
+    monkeypatch.setattr(sys, "path", elsewhere)
     for name in ("tank", "tankage"):  # of another test's folder
         monkeypatch.delitem(sys.modules, name, raising=False)
     before = set(sys.modules)
