@@ -33,6 +33,11 @@ def connect(address: str) -> Any:
     return ray
 
 
+def first_line(error: Exception) -> str:
+    """What Ray says of a loss, without its long explanations."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def refuse_versions(wanted: Mapping[str, str]) -> None:
     """On a machine of the cluster: its packages are those of the machine that asks."""
     here = versions()

@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.bench.scheduler import BUSY
 from holdfast.bench.suite import Cell
 from holdfast.bench.train_cell import training
-from holdfast.cluster import connect, refuse_versions
+from holdfast.cluster import connect, first_line, refuse_versions
 from holdfast.process import thread_limits, versions
 from holdfast.run import to_json
 from holdfast.runs.checkpoint import epochs, locked
@@ -103,8 +103,7 @@ class Ray:
         except self.ray.exceptions.RayTaskError as error:
             job.said = str(error.cause)
         except self.ray.exceptions.RayError as error:
-            lines = str(error).strip().splitlines()
-            job.said = lines[0] if lines else type(error).__name__
+            job.said = first_line(error)
         else:
             try:
                 self.moved.append(deliver(Disk(job.folder), files))

@@ -12,10 +12,10 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from holdfast.cluster import connect, refuse_versions
+from holdfast.cluster import connect, first_line, refuse_versions
 from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.envs.peers import SINGLE, Peer
-from holdfast.envs.worker import Arrays, Disconnected, Message, Worker
+from holdfast.envs.worker import Arrays, Disconnected, Message, Worker, failure
 from holdfast.process import versions
 
 LOOK = 0.5
@@ -35,13 +35,12 @@ class Hosted:
     def steps(self) -> int:
         return self.done
 
-    def answer(
-        self, head: dict[str, Any], arrays: Arrays, wanted: dict[str, str]
-    ) -> tuple[dict[str, Any], Arrays]:
-        try:
-            refuse_versions(wanted)
-        except ValueError as error:
-            return {"error": str(error), "kind": "ValueError", "inside": False, "traceback": ""}, {}
+    def answer(self, head: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        if "versions" in head:  # of the first message
+            try:
+                refuse_versions(head["versions"])
+            except ValueError as error:
+                return failure(error), {}
         self.done = 0
         # What comes through Ray is read-only and shared.
         said = self.worker.answer(Message(head, {k: np.array(v) for k, v in arrays.items()}))
@@ -52,7 +51,7 @@ class Actor:
     """One worker on the cluster."""
 
     def __init__(self, ray: Any, open_share: Callable[[], VecEnv]) -> None:
-        self.ray, self.wanted = ray, versions()
+        self.ray = ray
         options: dict[str, Any] = {
             "num_cpus": 1,
             "max_concurrency": 2,
@@ -62,11 +61,12 @@ class Actor:
         self.actor = ray.remote(**options)(Hosted).remote()
         self.pending: Any = None
         self.reason = "by Ray"
-        self.tell({}, {"open_share": np.frombuffer(cloudpickle.dumps(open_share), np.uint8)})
+        pickled = np.frombuffer(cloudpickle.dumps(open_share), np.uint8)
+        self.tell({"versions": versions()}, {"open_share": pickled})
 
     def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
         try:
-            self.pending = self.actor.answer.remote(head, arrays, self.wanted)
+            self.pending = self.actor.answer.remote(head, arrays)
         except self.ray.exceptions.RayError as error:
             raise self._gone(error) from error
 
@@ -80,7 +80,7 @@ class Actor:
             raise self._gone(error) from error
 
     def _gone(self, error: Exception) -> Disconnected:
-        self.reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        self.reason = first_line(error)
         return Disconnected()
 
     def fate(self) -> str:
