@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec as P
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import Floats, OnProgress, Snapshot, Step
+from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of
 from holdfast.envs.functional.policy import DevicePolicy
 from holdfast.envs.functional.states import Model, explain
 from holdfast.envs.functional.worlds import Worlds, advance, begin, joined, moments, observe, step
@@ -86,11 +86,7 @@ class FunctionalBatch:
 
     def step(self, action: NDArray[Any]) -> Step:
         shape = (self.num_envs, *(self.action_space.shape or ()))
-        if np.shape(action) != shape:
-            raise ValueError(
-                f"action has shape {np.shape(action)}, expected {shape}: "
-                "pass one action for each environment."
-            )
+        action = actions_of(f"Env {self._model.label}", action, shape)
         self._worlds, out = self._run(self._move, self._started(), action)
         return Step(**{name: np.asarray(value) for name, value in out.items()})
 
