@@ -29,7 +29,7 @@ help:            ## list the targets
 
 setup: .venv/.dev          ## make .venv with Holdfast and its development tools
 
-demo: .venv/.user          ## train C-TRPO for about 90 s and show the verdict
+demo: .venv/.user          ## train C-TRPO for about a minute and show the verdict
 	.venv/bin/holdfast demo
 
 check: .venv/.dev          ## lint, format, types, import layers, pinned versions

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is the demo true? Its setting over seeds: the verdict, and what happened on the way.
 
-    python benchmarks/demo_seeds.py [--seeds 20] [--out runs/demo_seeds] [--steps 1e6]
+    python benchmarks/demo_seeds.py [--seeds 20] [--first 0] [--out runs/demo_seeds]
 
-Each seed trains the demo's run to its last step (the demo itself stops after 90 s) and is judged as
-the demo judges. `demo_seeds.csv` in the folder gets a row for each finished seed. Kill it whenever
-you like: finished seeds are skipped, a half-trained one goes on from its checkpoint.
+Each seed trains the demo's run and is judged as the demo judges. `demo_seeds.csv` in the folder
+gets a row for each finished seed. Kill it whenever you like: finished seeds are skipped, a
+half-trained one goes on from its checkpoint.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,8 @@ def judged(folder: Path, run: Any) -> Row:
         episodes=20, until_decided=True, max_episodes=DEMO_EPISODES
     )
     columns = read_progress(folder / "progress.csv")
-    crossed, count, worst = crossings(columns["ep_cost_raw"], run.cost_limit)
+    (limit,) = open_folder(folder).spaces.limits.values()
+    crossed, count, worst = crossings(columns["ep_cost_raw"], limit)
     return Row(
         seed=run.seed,
         verdict=result.verdict.safe,
@@ -117,18 +118,16 @@ def write(path: Path, rows: dict[int, dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--out", type=Path, default=Path("runs/demo_seeds"))
-    parser.add_argument("--steps", type=float, default=None, help="fewer, to try it out")
     given = parser.parse_args()
     use_compilation_cache()
     given.out.mkdir(parents=True, exist_ok=True)
     table = given.out / TABLE
     rows: dict[int, dict[str, Any]] = dict(read(table))
-    for seed in range(given.seeds):
+    for seed in range(given.first, given.first + given.seeds):
         if seed not in rows:
             run = demo_run(seed)
-            if given.steps is not None:
-                run = replace(run, steps=int(given.steps))
             folder = given.out / f"seed{seed}"
             trained(folder, run)
             rows[seed] = asdict(judged(folder, run))

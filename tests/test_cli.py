@@ -72,7 +72,7 @@ def test_demo_trains_evaluates_and_draws(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("holdfast.run.make_run", lambda *a, **k: make_run(*a, **(k | smaller)))
     out = tmp_path / "demo"
     for _ in range(2):  # the second replaces the first
-        cli.main(["demo", "--seconds", "0", "--out", str(out)])
+        cli.main(["demo", "--steps", "2000", "--out", str(out)])
         told = capsys.readouterr().out
         assert "HalfCheetah" in told and "Safe, proved at 95%:" in told
         assert f"holdfastresume{out}" in "".join(told.split())  # lines are wrapped

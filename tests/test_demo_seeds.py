@@ -41,12 +41,10 @@ def test_finished_seeds_are_not_trained_again(tmp_path, monkeypatch, capsys):
 
 
 def test_a_seed_is_trained_judged_and_not_mixed_with_another_setting(tmp_path):
-    run = make_run(
-        "c-trpo", env="probe/Speed-v0", steps=400, epoch_steps=200, num_envs=2, cost_limit=6.0
-    )
+    run = make_run("c-trpo", env="probe/Speed-v0", steps=400, epoch_steps=200, num_envs=2)
     demo_seeds.trained(tmp_path / "a", run)
     demo_seeds.trained(tmp_path / "a", run)  # finished: nothing is done again
-    row = demo_seeds.judged(tmp_path / "a", run)
+    row = demo_seeds.judged(tmp_path / "a", run)  # by the limit that the task declares
     assert row.seed == 0 and row.verdict in ("yes", "no", "undecided") and row.episodes >= 20
     with pytest.raises(ValueError, match="other settings"):
         demo_seeds.trained(tmp_path / "a", replace(run, seed=1))

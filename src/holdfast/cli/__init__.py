@@ -120,6 +120,7 @@ COMMANDS: dict[str, Command] = {
         with_tyro(looking.plot_command, "plot"), "draw a run's return, cost and regret"
     ),
     "demo": Command(
-        with_tyro(training.demo_command, "demo"), "C-TRPO on HalfCheetah in 90 seconds"
+        with_tyro(training.demo_command, "demo"),
+        "C-TRPO on HalfCheetah in about a minute, and its verdict",
     ),
 }
