@@ -45,6 +45,14 @@ def test_cells_can_be_chosen():
     assert cells(with_options(suite, 1000, (5,)))[0].run.steps == 1000
 
 
+def test_a_preset_of_one_algorithm_is_part_of_its_name():
+    """So that the default and a preset of one algorithm stand side by side."""
+    both = ["c-trpo", {"name": "c-trpo", "preset": "published"}]
+    found = cells(parse_suite("mine", SMALL | {"algorithms": both}))
+    names = {cell.name.split("_probe")[0]: cell.run.preset for cell in found}
+    assert names == {"c-trpo": None, "c-trpo_preset=published": "published"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

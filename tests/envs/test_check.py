@@ -249,6 +249,12 @@ def test_opening_and_shipping():
 
     (found,) = check_env(broken)
     assert found.check == "opening" and "licence expired" in found.problem
+
+    def lacking():
+        import no_such_module_at_all  # noqa: F401
+
+    (found,) = check_env(lacking)
+    assert "no_such_module_at_all" in found.remedy and "install what it needs" in found.remedy
     lock = threading.Lock()
     (found,) = check_env(lambda: Healthy() if lock else None)
     assert (found.severity, found.check) == ("note", "worker processes")

@@ -167,10 +167,10 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
                 run = _checked_run(
                     suite.name, entry.name, entry.preset or suite.preset, {**fixed, **own}
                 )
-                label = [
-                    run.name,
-                    *(f"{k}={plain_word(v)}" for k, v in {**entry.settings, **swept}.items()),
-                ]
+                differing = {**entry.settings, **swept}
+                if entry.preset is not None:
+                    differing["preset"] = entry.preset
+                label = [run.name, *(f"{k}={plain_word(v)}" for k, v in differing.items())]
                 cell = Cell("_".join([*label, plain_word(task), f"seed{seed}"]), run)
                 if len(cell.name) > LONGEST_NAME:
                     raise ValueError(

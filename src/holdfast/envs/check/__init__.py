@@ -114,6 +114,9 @@ def _check_batch(
 def _check_single(plan: _Plan) -> Iterator[Finding]:
     try:
         env = open_env(plan.source)
+    except ValueError as error:
+        yield _split("opening", error)
+        return
     except Exception as error:
         yield _failure("opening", error, "make one by hand to see more.")
         return

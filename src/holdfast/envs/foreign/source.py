@@ -167,26 +167,29 @@ def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
 
 def open_env(source: EnvSource) -> Any:
     """Make (or take) one environment."""
-    if isinstance(source, str | EnvSpec):
-        try:
-            # Gymnasium's passive checker slows every step and repeats what check_env says.
-            return gym.make(source, disable_env_checker=True)
-        except TypeError as error:  # of its arguments, with Gymnasium's words on which
-            raise ValueError(
-                f"Env {label_of(source)} cannot be made: {error}; mend env_args."
-            ) from error
-        except (ImportError, gym.error.DependencyNotInstalled) as error:
-            raise ValueError(
-                f"Env {label_of(source)} cannot be made: {error}; install what it needs."
-            ) from error
     if is_instance(source):
         return source
-    env = source()
+    try:
+        env = _registered(source) if isinstance(source, str | EnvSpec) else source()
+    except (ImportError, gym.error.DependencyNotInstalled) as error:
+        raise ValueError(
+            f"Env {label_of(source)} cannot be made: {error}; install what it needs."
+        ) from error
     if not is_instance(env):
         raise ValueError(
             f"factory {label_of(source)} returned {env!r}: it must return an environment."
         )
     return env
+
+
+def _registered(source: str | EnvSpec) -> Any:
+    try:
+        # Gymnasium's passive checker slows every step and repeats what check_env says.
+        return gym.make(source, disable_env_checker=True)
+    except TypeError as error:  # of its arguments, with Gymnasium's words on which
+        raise ValueError(
+            f"Env {label_of(source)} cannot be made: {error}; mend env_args."
+        ) from error
 
 
 def close_all(envs: list[Any]) -> None:
