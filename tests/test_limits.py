@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits are meant: a task's own is the default, and where there is none one must be given."""
 
+import re
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -14,6 +17,8 @@ from holdfast.envs.probe_env import ProbeEnv
 from holdfast.run import make_run
 from holdfast.runs.folder import open_folder
 from holdfast.train.environment import Spaces, open_env
+
+ROOT = Path(__file__).parents[1]
 
 
 class Clock(gym.Env):
@@ -121,3 +126,20 @@ def test_the_cost_of_chance_is_that_of_uniform_actions(capsys):
     cli.main(["check", "probe/Machines-v0", "--suggest-limit"])
     told = capsys.readouterr().out
     assert "Random actions cost" in told and "heat" in told and "noise" in told
+
+
+def test_what_is_added_up_is_shown_in_its_parts(tmp_path, monkeypatch, capsys):
+    """Who has two costs learns what each would be, and how to limit it."""
+    monkeypatch.chdir(tmp_path)
+    Path("tank.py").write_text((ROOT / "docs" / "examples" / "tank.py").read_text())
+    cli.main(["check", "tank.py:Tank", "--suggest-limit"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "--limit spill=NUMBER --limit dry=NUMBER" in told
+    spill, dry, both = (
+        float(re.search(rf"{name} ([\d.e-]+) \(from", told)[1])
+        for name in ("spill", "dry", "their sum")
+    )
+    assert spill > 0 and dry > 0 and both == pytest.approx(spill + dry, rel=1e-3)
+    cli.main(["check", "tank.py:Tank", "--suggest-limit", "--limit", "spill=1"])
+    told = " ".join(capsys.readouterr().out.split())  # the control: the one that was named
+    assert "spill" in told and "dry" not in told and "their sum" not in told

@@ -214,3 +214,11 @@ def test_senseless_levels_are_refused(level: float):
 def test_missing_costs_are_refused(costs: list[float]):
     with pytest.raises(ValueError, match="finite"):
         seen_upper_bound(costs)
+
+
+def test_a_sentence_names_the_constraint_that_it_speaks_of():
+    costs = np.stack([np.zeros(200), np.full(200, 20.0)], 1)
+    for bounds in (None, [1000.0, 1000.0]):
+        said = str(verdict(costs, [25.0, 25.0], bounds, names=("heat", "noise")))
+        assert "mean cost of noise" in said and "heat" not in said
+    assert "mean cost of" not in str(verdict(costs[:, 0], 25.0, BOUND))

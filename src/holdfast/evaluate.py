@@ -59,7 +59,8 @@ class Evaluation:
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the mean cost is below the limits, with confidence."""
-        return verdict(self.costs, list(self.limits.values()), self.cost_bounds)
+        names = tuple(self.limits) if len(self.limits) > 1 else ()
+        return verdict(self.costs, list(self.limits.values()), self.cost_bounds, names=names)
 
     def summary(self) -> dict[str, Any]:
         """Plain data: what the table shows."""

@@ -133,7 +133,11 @@ def test_a_dry_run_prints_the_cells(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "2 runs of 400 steps, 0 done, 2 at a time" in said.err and "rough" in said.err
     assert "of a core" in said.err and "kB on disk" in said.err
     assert not (tmp_path / "out").exists()
-    for wrong in ({"steps": 0.5}, {"seeds": "a"}):
+    bench(str(file), seeds="20,", dry_run=True)  # one seed, not twenty
+    assert capsys.readouterr().out.split() == ["trpo_probe-Speed-v0_seed20"]
+    bench(str(file), seeds="2", dry_run=True)
+    assert len(capsys.readouterr().out.split()) == 2
+    for wrong in ({"steps": 0.5}, {"seeds": "a"}, {"seeds": ","}, {"seeds": "1,,2"}):
         with pytest.raises(ValueError, match="must be a"):
             bench(str(file), dry_run=True, **wrong)
 

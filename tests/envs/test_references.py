@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -327,3 +328,28 @@ def test_check_takes_the_same_names(here, capsys):
 def test_a_factory_is_resolved_once():
     factory = resolve(gym.Env)
     assert isinstance(factory, Factory) and resolve(factory) is factory
+
+
+def test_commands_that_are_offered_work_as_they_stand(here, capsys):
+    """After a training and in a card: with consent where it is needed, and only there."""
+    loud = [flag for flag in FLAGS if flag != "--quiet"]
+    cli.main(["train", "c-trpo", "tank.py:Tank", *LIMITS, *loud, "--out", "run"])
+    offered = re.findall(r": +holdfast (.+)", capsys.readouterr().out)
+    assert [words.split()[0] for words in offered] == ["evaluate", "plot", "watch", "export"]
+    cli.main(["certify", "run", "--episodes", "4", "--no-film", "--trust-env"])
+    offered += [
+        words.removeprefix("holdfast ")
+        for words in json.loads(Path("run/card/card.json").read_text())["reproduce"]
+        if words.startswith("holdfast evaluate")
+    ]
+    for words in offered:
+        try:
+            cli.main(words.split())
+        except SystemExit as stop:
+            assert stop.code in (1, 3), words  # a verdict, no refusal
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["resume", "run"])
+    told = capsys.readouterr().err
+    assert "`holdfast evaluate run --trust-env`" in told and "resume run --trust-env --st" in told
+    cli.main(["train", "c-trpo", "probe/Speed-v0", *loud, "--out", "probe"])
+    assert "--trust-env" not in capsys.readouterr().out  # the control: ours need none

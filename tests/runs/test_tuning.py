@@ -61,6 +61,7 @@ def test_killed_and_resumed_it_is_the_same(first, tmp_path):
         (["train", "--from", "RUN", "--hidden", "16"], "has other networks"),
         (["train", "--from", "RUN", "--out", "RUN"], "exists and is not empty"),
         (["train", "--from", "nowhere"], "is not a run folder"),
+        (["train", "--from", "RUN", "--cost-limit", "1", "--limit", "cost=2"], "limit nothing"),
     ],
 )
 def test_what_does_not_fit_is_refused(first, tmp_path, monkeypatch, capsys, flags, told):
@@ -68,3 +69,16 @@ def test_what_does_not_fit_is_refused(first, tmp_path, monkeypatch, capsys, flag
     with pytest.raises(SystemExit) as stop:
         cli.main([*[str(first) if flag == "RUN" else flag for flag in flags], "--quiet"])
     assert stop.value.code == 2 and told in " ".join(capsys.readouterr().err.split())
+
+
+def test_limits_by_name_are_changed_by_name(tmp_path, capsys):
+    """One number for all would change nothing there, and must not seem to."""
+    flags = ["--steps", "200", *FLAGS[2:], "--limit", "heat=9", "--limit", "noise=9"]
+    cli.main(["train", "c-trpo", "probe/Machines-v0", *flags, "--out", str(tmp_path / "two")])
+    with pytest.raises(SystemExit):
+        tuned(tmp_path / "two", tmp_path / "none", "--cost-limit", "1")
+    told = " ".join(capsys.readouterr().err.split())
+    assert "--cost-limit 1.0 would limit nothing, as heat, noise have limits of their own" in told
+    assert "--limit heat=NUMBER --limit noise=NUMBER" in told and not (tmp_path / "none").exists()
+    new = tuned(tmp_path / "two", tmp_path / "new", "--limit", "heat=5")
+    assert new.spaces.limits == {"heat": 5.0, "noise": 9.0}

@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.agent import Agent
 from holdfast.certify.history import History
+from holdfast.envs.foreign.references import needs_consent
 from holdfast.evaluate import Evaluation
 from holdfast.process import versions
 from holdfast.run import Run
@@ -164,7 +165,11 @@ def reproduce(judged: Judged) -> list[str]:
     result, agent = judged.evaluation, judged.agent
     flags = f" --episodes {len(result.returns)} --seed {judged.seed}"
     flags += " --greedy" if result.deterministic else ""
-    if judged.place.env != agent.run.env or judged.place.env_args != agent.run.env_args:
+    run, place = agent.run, judged.place
+    here = place.env == run.env and place.env_args == run.env_args
+    named = [*([run.env] if here else []), *([run.cost] if place.cost == run.cost else [])]
+    flags += " --trust-env" if needs_consent(named, here and run.env_args) else ""
+    if not here:
         flags += f" --env {judged.place.env}"
         flags += "".join(
             f" --env-arg {shlex.quote(f'{name}={json.dumps(value)}')}"

@@ -57,7 +57,8 @@ def bench(
             hysteresis-sweep, noise, quick) or a
             TOML file of your own.
         steps: Environment steps of each run, instead of the suite's.
-        seeds: How many seeds, or the seeds themselves (0,1000,2000), instead of the suite's.
+        seeds: How many seeds, or the seeds themselves (0,1000,2000; of one seed 20,) instead of the
+            suite's.
         only: ALGORITHM/TASK pairs to run; either part may be empty or, for tasks, a piece.
         jobs: Runs at a time; by default one for each core.
         cluster: A Ray cluster to train on: its address (10.0.0.1:6379), auto for the one that this
@@ -181,10 +182,12 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
-        numbers = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.removesuffix(",").split(",")]
     except ValueError:
-        raise ValueError(f"--seeds {text} must be a number, or seeds such as 0,1000.") from None
-    return parse_seeds(numbers[0] if len(numbers) == 1 else numbers)
+        raise ValueError(
+            f"--seeds {text} must be a number of seeds, or seeds such as 0,1000 or 20, (one seed)."
+        ) from None
+    return parse_seeds(numbers if "," in text else numbers[0])
 
 
 def report_command(

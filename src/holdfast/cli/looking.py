@@ -118,9 +118,7 @@ def check_command(
     if any(finding.severity == "error" for finding in findings):
         raise SystemExit(1)
     if suggest_limit:
-        from holdfast.envs.check.chance import cost_of_chance
-        from holdfast.envs.make import make_env
+        from holdfast.envs.check.chance import chance_in
 
-        batch = make_env(env, 10, env_args=args, constraints=constraints, cost=cost)
-        Console().print(str(cost_of_chance(batch)), highlight=False, markup=False)
-        batch.close()
+        said = str(chance_in(env, args, constraints, cost))
+        Console().print(said, highlight=False, markup=False)

@@ -105,7 +105,13 @@ def parse_run(
         raise ValueError(f"unknown option '{unknown[0]}'; {hint}")
     values = {leaf.name: leaf.value for leaf in leaves(given)}
     changes = {setting.path: values[setting.name] for setting in found}
-    changes |= {"limits": base.limits | parse_limits(given.limit), "cost": given.cost or base.cost}
+    limits = base.limits | parse_limits(given.limit)
+    if limits and given.cost_limit != base.cost_limit:
+        raise ValueError(
+            f"--cost-limit {given.cost_limit} would limit nothing, as {', '.join(limits)} have "
+            f"limits of their own: give {' '.join(f'--limit {name}=NUMBER' for name in limits)}."
+        )
+    changes |= {"limits": limits, "cost": given.cost or base.cost}
     changes |= {"env_args": base.env_args | parse_args(given.env_arg)}
     return changed(base, changes), given
 

@@ -143,7 +143,7 @@ def follow(
         bar = training_bar(run, env, folder.spaces.limits, done)
         extra.append(bar)
     try:
-        with resumable(folder.path):
+        with resumable(folder):
             for _ in train_in_folder(folder, env, extra, state, bar.advance if bar else None):
                 give_back(folder.path)
     finally:
@@ -152,26 +152,30 @@ def follow(
             bar.close()
         env.close()
     if not quiet:
-        console = Console()
-        console.print(f"Run folder: {folder.path}", highlight=False, soft_wrap=True)
-        console.print(
-            f"Verdict:    holdfast evaluate {folder.path}", highlight=False, soft_wrap=True
-        )
-        console.print(f"Picture:    holdfast plot {folder.path}", highlight=False, soft_wrap=True)
+        said = {
+            "Run folder": folder.path,
+            "Verdict": folder.command("evaluate"),
+            "Picture": f"holdfast plot {folder.path}",
+            "Film": folder.command("watch") + " -o film.gif",
+            "Deploy": f"holdfast export {folder.path} -o policy.onnx",
+        }
+        for what, how in said.items():
+            line = f"{what + ':':<12}{how}"
+            Console().print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 @contextmanager
-def resumable(path: Path) -> Generator[None]:
+def resumable(folder: Folder) -> Generator[None]:
     """Ctrl-C and SIGTERM say what is saved and how to go on."""
     try:
         yield
     except KeyboardInterrupt as stop:
         from holdfast.runs import checkpoint
 
-        saved = checkpoint.epochs(path)
+        saved = checkpoint.epochs(folder.path)
         kept = f"epoch {saved[-1]} is saved" if saved else "no epoch is finished yet"
         what, code = process.describe(stop)
-        fail(f"{what}; {kept}, `holdfast resume {path}` continues.", code)
+        fail(f"{what}; {kept}, `{folder.command('resume')}` continues.", code)
 
 
 def resume_command(
@@ -263,7 +267,7 @@ def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("run
     folder = create(out, run, env)
     bar = training_bar(run, env, folder.spaces.limits)
     try:
-        with resumable(out):
+        with resumable(folder):
             for _ in train_in_folder(folder, env, [bar], on_progress=bar.advance):
                 pass
     finally:

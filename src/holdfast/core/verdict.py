@@ -16,6 +16,7 @@ It is given twice.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,6 +62,8 @@ class Verdict:
     violating: Estimate
     """Probability that a single episode exceeds some limit: a mean can hide rare disasters."""
     level: float
+    names: tuple[str, ...] = ()
+    """Of the constraints, where a sentence must say which one it speaks of."""
 
     @property
     def safe(self) -> Answer:
@@ -83,24 +86,28 @@ class Verdict:
         return int(np.argmax(np.subtract(reach, self.limits) / np.maximum(self.limits, 1e-9)))
 
     @property
+    def _cost(self) -> str:
+        return f"mean cost of {self.names[self._worst]}" if self.names else "mean cost"
+
+    @property
     def proved_sentence(self) -> str:
         """What is proved, in plain words."""
-        i, b = self._worst, self.limits[self._worst]
+        i, b, cost = self._worst, self.limits[self._worst], self._cost
         start = f"Safe, proved at {self.level:.0%}: {self.safe}"
         given = f"({self.episodes} episodes, mean cost {self.mean[i]:.2f}, limit {b:g})."
         low, high = self.proved.lower[i], self.proved.upper[i]
         if self.safe == "no":
-            return f"{start}; the mean cost is above {low:.2f} {given}"
+            return f"{start}; the {cost} is above {low:.2f} {given}"
         if self.cost_bounds is None:
             return (
                 f"{start}, as no bound on the cost of an episode is known: pass the most that one "
-                f"can cost as cost_bound= (--cost-bound) {given}"
+                f"can cost as cost_bound= (--cost-bound) {given.replace('mean cost', cost)}"
             )
         law = f"whatever the law of costs in [0, {self.cost_bounds[i]:g}]"
         if self.safe == "yes":
-            return f"{start}; the mean cost is below {high:.2f}, {law} {given}"
+            return f"{start}; the {cost} is below {high:.2f}, {law} {given}"
         more = f"; about {self.more:,.0f} more should decide" if math.isfinite(self.more) else ""
-        return f"{start}; the mean cost is in [{low:.2f}, {high:.2f}], {law} {given[:-2]}{more})."
+        return f"{start}; the {cost} is in [{low:.2f}, {high:.2f}], {law} {given[:-2]}{more})."
 
     @property
     def seen_sentence(self) -> str:
@@ -111,18 +118,22 @@ class Verdict:
         if not math.isfinite(self.seen.upper[i]):
             return "If the tail is as seen: undecided, all episodes cost the same, none shows one."
         interval = f"[{self.seen.lower[i]:.2f}, {self.seen.upper[i]:.2f}]"
-        return f"If the tail is as seen: {self.indicated}; the mean cost is in {interval}."
+        return f"If the tail is as seen: {self.indicated}; the {self._cost} is in {interval}."
 
 
 def verdict(
-    costs: ArrayLike, limits: ArrayLike, cost_bounds: ArrayLike | None = None, level: float = 0.95
+    costs: ArrayLike,
+    limits: ArrayLike,
+    cost_bounds: ArrayLike | None = None,
+    level: float = 0.95,
+    names: Sequence[str] = (),
 ) -> Verdict:
     """Judge episode costs [n] against a limit, or [n, m] against m limits, all to be kept at once.
 
     `cost_bounds`: the most that one episode can cost, a number or [m]; without it nothing can be
     proved safe, only unsafe. "yes" needs every constraint below its limit, so each may be tested at
     the full level (intersection-union); "no" needs only one above, so the error is shared among
-    them (Bonferroni).
+    them (Bonferroni). `names` of several constraints tell which one a sentence speaks of.
     """
     table, wanted = _finite(costs), np.atleast_1d(np.asarray(limits, np.float64))
     table = table[:, None] if table.ndim == 1 else table
@@ -157,6 +168,7 @@ def verdict(
         more=_more(table, wanted, most, level) if proved.answer == "undecided" else 0.0,
         violating=binomial_interval(broken, len(table), level),
         level=level,
+        names=tuple(names),
     )
 
 

@@ -17,6 +17,7 @@ from holdfast.core.episodes import Episodes
 from holdfast.core.forecast import Forecast
 from holdfast.envs.acting import Normaliser
 from holdfast.envs.base import VecEnv
+from holdfast.envs.foreign.references import needs_consent
 from holdfast.process import versions
 from holdfast.reading import MALFORMED, refuse_links, told
 from holdfast.run import Run, from_json, to_json
@@ -46,6 +47,12 @@ class Folder:
     @property
     def finished(self) -> bool:
         return (self.path / "done.json").exists()
+
+    def command(self, name: str) -> str:
+        """`holdfast evaluate RUN`, with the consent that it asks for where the run names code."""
+        run = self.run
+        consent = " --trust-env" if needs_consent((run.env, run.cost), run.env_args) else ""
+        return f"holdfast {name} {self.path}{consent}"
 
 
 def create(path: Path, run: Run, env: VecEnv) -> Folder:

@@ -108,12 +108,12 @@ def explain_errors(folder: Folder) -> Generator[None]:
         good = checkpoint.epochs(folder.path)
         kept = f"the last good checkpoint is epoch {good[-1]}" if good else "there is no checkpoint"
         raise TrainingError(
-            f"{error}; {kept} in '{folder.path}': `holdfast resume {folder.path}` continues there."
+            f"{error}; {kept} in '{folder.path}': `{folder.command('resume')}` continues there."
         ) from None
     except OSError as error:
         raise TrainingError(
             f"'{folder.path}' cannot be written ({error.strerror or error}); mend that, then "
-            f"`holdfast resume {folder.path}` continues from the last checkpoint."
+            f"`{folder.command('resume')}` continues from the last checkpoint."
         ) from error
 
 
@@ -138,8 +138,8 @@ def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
     if steps is None:
         if folder.finished:
             raise ValueError(
-                f"'{folder.path}' is finished; evaluate it with `holdfast evaluate {folder.path}`, "
-                f"or train further with `holdfast resume {folder.path} --steps N`."
+                f"'{folder.path}' is finished; evaluate it with `{folder.command('evaluate')}`, or "
+                f"train further with `{folder.command('resume')} --steps N`."
             )
         return folder
     if steps <= made:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What random behaviour costs: a place to start from when choosing a limit."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
+from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.foreign.spaces import sample_actions
+from holdfast.envs.make import make_env
 
 
 @dataclass(frozen=True)
@@ -17,18 +20,44 @@ class Chance:
     costs: dict[str, NDArray[np.float64]]
     """[n] of each constraint, added up without discount."""
     lengths: NDArray[np.int64]
+    in_parts: bool = False
+    """Whether the environment alone would add these costs up to one."""
 
     def __str__(self) -> str:
+        shown = self.costs | (
+            {"their sum": np.sum([*self.costs.values()], 0)} if self.in_parts else {}
+        )
         each = [
             f"{name} {x.mean():.4g} (from {x.min():.4g} to {x.max():.4g})"
-            for name, x in self.costs.items()
+            for name, x in shown.items()
         ]
+        flags = " ".join(f"--limit {name}=NUMBER" for name in self.costs)
+        how = f"\nEach may have its own ({flags}), or their sum (--cost-limit NUMBER)."
         return (
             f"Random actions cost, on average over {len(self.lengths)} episodes of "
             f"{self.lengths.mean():.4g} steps: {', '.join(each)}.\n"
             "The limit is the mean cost of an episode that you accept. Above these figures it may "
             "never bind; far below them it must be learned; 0 leaves a barrier no room."
+            f"{how if self.in_parts else ''}"
         )
+
+
+def chance_in(
+    env: EnvSource,
+    args: Mapping[str, object] | None = None,
+    constraints: Sequence[str] | None = None,
+    cost: str | None = None,
+) -> Chance:
+    """The cost of chance in an environment; where that adds up several, of each of them."""
+    batch = make_env(env, 10, env_args=args, constraints=constraints, cost=cost)
+    parts: tuple[str, ...] = getattr(batch, "cost_parts", ())
+    if parts:
+        batch.close()
+        batch = make_env(env, 10, env_args=args, constraints=parts)
+    try:
+        return replace(cost_of_chance(batch), in_parts=bool(parts))
+    finally:
+        batch.close()
 
 
 def cost_of_chance(env: VecEnv, episodes: int = 100, seed: int = 0) -> Chance:

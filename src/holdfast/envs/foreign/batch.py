@@ -143,6 +143,7 @@ class ForeignEnv:
         self.native_observation_space = layout.native_observations
         self.native_action_space = layout.native_actions
         self.cost_names, self.time_limit = layout.cost.names, layout.time_limit
+        self.cost_parts = layout.cost.parts
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
         self._tape: Tape | None = None

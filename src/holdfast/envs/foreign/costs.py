@@ -45,6 +45,12 @@ class CostSource:
     function: CostFunction | None = None
     wants_info: bool = False
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The constraints that are added up to one, each of which could have its own limit."""
+        added = self.keys if self.kind == "sum" and len(self.keys) > 1 else ()
+        return tuple(key.removeprefix("cost_") for key in added)
+
 
 def find_cost(
     label: str,

@@ -88,9 +88,14 @@ def name_of(thing: Any) -> str | None:
     return f"{near.as_posix()}:{attribute}"
 
 
+def needs_consent(names: Iterable[str], args: object) -> list[str]:
+    """What of a run's environment is code that it chooses: names to import, or arguments."""
+    return [name for name in names if ":" in name] or (["env_args"] if args else [])
+
+
 def refuse_untrusted(names: Iterable[str], args: object, trusted: bool) -> None:
     """A file must not choose what is imported and called here, unless the user allows it."""
-    chosen = [name for name in names if ":" in name] or (["env_args"] if args else [])
+    chosen = needs_consent(names, args)
     if chosen and not trusted:
         raise ValueError(
             f"the run names {chosen[0]!r}, and using it runs code from there: if you trust where "

@@ -91,7 +91,7 @@ class VectorBatch:
         self.can_snapshot = not (self._by_itself or self._by_id)
         self._tape: Tape | None = None
         self._costs = self._inspect(constraints, cost)
-        self.cost_names = self._costs.names
+        self.cost_names, self.cost_parts = self._costs.names, self._costs.parts
 
     def reset(self, seed: int) -> Floats:
         """Environment i gets `seed + i`."""
