@@ -15,7 +15,7 @@ GENERATED = ROOT / "docs" / "generated"
 def write(target: Path = GENERATED, results: Path = ROOT / "results") -> None:
     """All generated files."""
     from holdfast.report import report
-    from holdfast.tabular.playground import page as playground
+    from holdfast.tabular.square import page as playground
 
     texts = {
         "commands.md": reference.commands(),

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from holdfast.core.diagnosis import halves, signal_share
 from holdfast.core.linearise import linearise
-from holdfast.core.signal import halves, signal_share
 from holdfast.core.trust_region import TrustRegion
 from holdfast.tabular.batch import exact_batch, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy

@@ -17,7 +17,7 @@ import pytest
 from holdfast.envs import native
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import make_env
-from holdfast.envs.peers import Process
+from holdfast.envs.worker import Process
 from holdfast.envs.workers import LOSSES
 from holdfast.run import make_run
 from holdfast.runs.folder import state_arrays

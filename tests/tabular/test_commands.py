@@ -21,7 +21,7 @@ from holdfast.tabular.instances import gridworld
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate, occupancy
-from holdfast.tabular.playground import page
+from holdfast.tabular.square import page
 from holdfast.tabular.trust import Method, update
 
 

@@ -13,10 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.bench.board import Board
-from holdfast.bench.engines import Local
 from holdfast.bench.estimate import forecast
 from holdfast.bench.ray_tasks import Ray
-from holdfast.bench.scheduler import train_cells
+from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import (
     Cell,
     Suite,

@@ -204,7 +204,7 @@ def playground(
         out: The file to write.
         cmdp: Another CMDP of 2 states, 2 actions and 1 constraint.
     """
-    from holdfast.tabular.playground import page
+    from holdfast.tabular.square import page
 
     Path(out).write_text(page(load(cmdp)), encoding="utf-8")
     print(f"{out}: open it in a browser")

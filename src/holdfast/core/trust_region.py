@@ -21,11 +21,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.core.barrier import Barriers
-from holdfast.core.linearise import Linearised, linearise
-from holdfast.core.move import Accept, Move, Status, Trial
-from holdfast.core.pessimism import Worse, pessimistic
+from holdfast.core.linearise import Linearised, Worse, linearise, pessimistic
+from holdfast.core.move import Accept, Found, Move, Status, Trial, TryOut, backtrack, bracket
 from holdfast.core.policies import Policy
-from holdfast.core.search import Found, TryOut, backtrack, bracket
 from holdfast.core.solve import Product, conjugate_gradients, dense, mean_diagonal, woodbury
 from holdfast.core.types import Batch
 

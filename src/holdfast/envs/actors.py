@@ -14,8 +14,7 @@ import numpy as np
 
 from holdfast.cluster import connect, first_line, refuse_versions
 from holdfast.envs.base import OnProgress, VecEnv
-from holdfast.envs.peers import SINGLE, Peer
-from holdfast.envs.worker import Arrays, Disconnected, Message, Worker, failure
+from holdfast.envs.worker import SINGLE, Arrays, Disconnected, Message, Peer, Worker, failure
 from holdfast.process import versions
 
 LOOK = 0.5

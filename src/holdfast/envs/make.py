@@ -25,9 +25,9 @@ from holdfast.envs.functional.source import (
     is_suite_id,
     open_suite,
 )
-from holdfast.envs.peers import Start
 from holdfast.envs.probe import PROBES
 from holdfast.envs.probe_env import ProbeEnv
+from holdfast.envs.worker import Start
 from holdfast.process import cores
 
 

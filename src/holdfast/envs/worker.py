@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker: it owns a share of a batch and does what it is asked, in a process or a Ray actor.
 
+`Worker` is what runs there, `Peer` how its batch sees it, `Process` the peer on this machine.
+
 As a process it ends when its parent closes the pipe or dies, however it dies: idle it sees the end
 of the pipe, at work it looks for its parent now and then. A message is a JSON header and arrays: no
 pickle, no shared memory, no names in the file system, so nothing is left behind when a process
@@ -12,10 +14,12 @@ import json
 import os
 import signal
 import struct
+import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import cloudpickle
 import numpy as np
@@ -187,3 +191,91 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     source = cast(BinaryIO, io.FileIO(sys.stdin.fileno(), "r", closefd=False))
     serve(source, sink)
+
+
+GRACE = 5.0
+"""Seconds a worker gets to close its environments and leave."""
+SINGLE = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+# A fresh interpreter inherits neither threads nor accelerator state (a fork would) and does not run
+# the user's main script again (multiprocessing's spawn would).
+BOOT = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv.pop()); "
+    "from holdfast.envs.worker import main; main()"
+)
+
+
+class Peer(Protocol):
+    """A worker as its batch sees it; `Disconnected` is raised when it is gone."""
+
+    def tell(self, head: dict[str, Any], arrays: Arrays) -> None: ...
+
+    def hear(self, on_progress: OnProgress | None) -> Message: ...
+
+    def fate(self) -> str:
+        """How it ended, for the end of a sentence."""
+        ...
+
+    def leave(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def end(self) -> None:
+        """See that it has ended."""
+        ...
+
+
+Start = Callable[[Callable[[], VecEnv]], Peer]
+"""Starts a worker of the share that the function opens; it answers when it is open."""
+
+
+class Process:
+    """A worker process on one thread. Only the function is pickled, and only towards it."""
+
+    def __init__(self, open_share: Callable[[], VecEnv]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", BOOT, json.dumps([str(path) for path in sys.path])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env=os.environ | SINGLE,
+            start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
+        )
+        try:
+            self.tell({}, {"open_share": np.frombuffer(cloudpickle.dumps(open_share), np.uint8)})
+        except Disconnected:
+            pass  # it died at once; asking for its answer tells
+
+    def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
+        send(cast(BinaryIO, self.process.stdin), head, arrays)
+
+    def hear(self, on_progress: OnProgress | None) -> Message:
+        while True:
+            message = receive(cast(BinaryIO, self.process.stdout))
+            if "progress" not in message.head:
+                return message
+            if on_progress is not None:
+                on_progress(message.head["progress"])
+
+    def fate(self) -> str:
+        return f"with exit code {self.process.wait(timeout=10)}: what it wrote to stderr says more"
+
+    def leave(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def end(self) -> None:
+        try:
+            self.process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def stop(peers: list[Peer]) -> None:
+    """End all workers; insist where one does not."""
+    for peer in peers:
+        peer.leave()
+    for peer in peers:
+        peer.end()
+    peers.clear()

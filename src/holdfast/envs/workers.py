@@ -29,9 +29,8 @@ from holdfast.envs.base import (
     VecEnv,
     actions_of,
 )
-from holdfast.envs.peers import Peer, Process, Start, stop
 from holdfast.envs.rollout import Rollout, Round, check_noise
-from holdfast.envs.worker import Arrays, Disconnected, Message
+from holdfast.envs.worker import Arrays, Disconnected, Message, Peer, Process, Start, stop
 
 LOSSES = 5
 """How often a worker is replaced before a request is given up."""

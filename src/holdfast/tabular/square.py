@@ -2,15 +2,19 @@
 """The policy square: every policy of a 2×2 CMDP is a point (π(a1|s1), π(a1|s2)) of [0,1]².
 
 Values are rational functions of the point, so whole grids are evaluated in closed form; trust
-regions become planar sets that can be drawn and searched exhaustively.
+regions become planar sets that can be drawn and searched exhaustively. The playground draws them
+in a browser: one HTML file, no network, with the CMDP's numbers written into it.
 """
 
+import json
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 
 from holdfast.tabular.barrier import barrier_named, psi, psi_reversed
-from holdfast.tabular.cmdp import FiniteCMDP, Floats
+from holdfast.tabular.best_response import best_response
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.occupancy import ExactValues
 
@@ -101,3 +105,25 @@ def _binary_kl(p: Floats, q: Floats) -> Floats:
         head = np.where(p > 0.0, p * np.log(p / q), 0.0)
         tail = np.where(p < 1.0, (1.0 - p) * np.log((1.0 - p) / (1.0 - q)), 0.0)
     return head + tail
+
+
+def page(cmdp: FiniteCMDP | None = None) -> str:
+    """The page for a 2×2 CMDP with one constraint; the paper's toy by default."""
+    shown = cmdp or toy()
+    if shown.reward.shape != (2, 2) or shown.num_constraints != 1:
+        raise ValueError(
+            f"the playground draws 2 states, 2 actions and 1 constraint, not {shown.reward.shape} "
+            f"and {shown.num_constraints}."
+        )
+    highest = best_response(shown, shown.reward).value
+    data = {
+        "gamma": shown.gamma,
+        "initial": shown.initial.tolist(),
+        "transition": shown.as_dense().transition.tolist(),
+        "reward": shown.reward.tolist(),
+        "cost": shown.cost.tolist(),
+        "cost_limit": shown.cost_limit.tolist(),
+        "top": (1.0 - shown.gamma) * float(shown.initial @ highest),
+    }
+    template = files("holdfast.tabular").joinpath("playground.html").read_text(encoding="utf-8")
+    return template.replace("/*CMDP*/null", json.dumps(data))

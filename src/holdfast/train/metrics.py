@@ -10,11 +10,10 @@ from dataclasses import replace
 import jax
 import numpy as np
 
+from holdfast.core.diagnosis import signal_share, worst_case
 from holdfast.core.episodes import Episodes
-from holdfast.core.signal import signal_share
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, in_units
-from holdfast.core.worst_case import worst_case
 from holdfast.envs.base import Floats, VecEnv
 from holdfast.run import Run
 from holdfast.train.state import State

@@ -37,7 +37,7 @@ from holdfast.envs.foreign.source import (
 )
 from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
-from holdfast.envs.peers import Start
+from holdfast.envs.worker import Start
 from holdfast.envs.workers import WorkerEnv
 from holdfast.process import cores, deadline
 

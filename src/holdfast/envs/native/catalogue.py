@@ -13,7 +13,7 @@ from holdfast.envs.native.worlds.physics import SUBSTEPS
 from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.worlds.velocity_tasks import RUNNERS, VELOCITY_TASKS
-from holdfast.envs.peers import Start
+from holdfast.envs.worker import Start
 from holdfast.envs.workers import WorkerEnv
 from holdfast.settings import near_miss
 

@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal share: how much of an epoch's gradient another epoch would show again.
+"""What an update rests on, and how wrong its prediction can be: logged where a run asks for it.
 
-The episodes fall into two halves with gradients a and b, sizes and angles as the trust region
-measures them, ⟨a, b⟩ = aᵀ (F + damping)⁻¹ b:
+Signal share: how much of an epoch's gradient another epoch would show again. The episodes fall into
+two halves with gradients a and b, sizes and angles as the trust region measures them,
+⟨a, b⟩ = aᵀ (F + damping)⁻¹ b:
 
     c = 2 ⟨a, b⟩ / (⟨a, a⟩ + ⟨b, b⟩)          the halves' cosine
     share = 2 c / (1 + c)                      of the squared gradient of both halves together
 
 Noise of a half is independent of the other's, so E⟨a, b⟩ is the squared signal alone. One epoch
 tells this roughly, also below 0; its mean over epochs is what counts.
+
+Worst case of one update, next to what came of it:
+
+    J(π') ≤ J(π) + κ E[(ρ − 1) A_c] + κ √(2 KL) · γ ε_c / (1 − γ),     ε_c = max_s |E_π' A_c(s, ·)|
+
+KL is the mean KL(π ‖ π') over the states of π. What C-TRPO's barrier leaves of the radius for it is
+δ(β) = δ − β D_φ, so KL ≤ δ(β). From samples ε_c is bounded by the largest |(ρ − 1) A_c| that was
+seen: E_π' A_c = E_π (ρ − 1) A_c is a mean of such terms. On an enumerated CMDP the bound so made
+always holds; from samples it holds as far as ε_c was seen.
 """
 
 from __future__ import annotations
@@ -44,3 +54,18 @@ def signal_share(policy: Policy, batch: Batch, region: TrustRegion) -> Metrics:
     cosine = 2 * inner(a, solved[len(a) :]) / jnp.maximum(alone, 1e-30)
     share = 2 * cosine / jnp.maximum(1 + cosine, 1e-3)
     return {"share_reward": share[0], "share_cost": share[1:].min()}
+
+
+def worst_case(old: Policy, new: Policy, batch: Batch, gamma: Array | float) -> Metrics:
+    """`epsilon_c` and `worst_case`, the largest rise of J that the update can bring.
+
+    Of several constraints the largest of either.
+    """
+    before, after = old.outputs(batch.obs), new.outputs(batch.obs)
+    log_ratio = new.log_prob(after, batch.action) - old.log_prob(before, batch.action)
+    change = jnp.expm1(log_ratio)[:, None] * batch.adv_c
+    epsilon = jnp.where(batch.weight[:, None] > 0, jnp.abs(change), 0.0).max(0)
+    kl = batch.weight @ old.kl(before, after)
+    drift = jnp.sqrt(2 * jnp.maximum(kl, 0.0)) * gamma / (1 - gamma) * epsilon
+    bound = batch.horizon * (batch.weight @ change + drift)
+    return {"epsilon_c": epsilon.max(), "worst_case": bound.max()}
