@@ -21,6 +21,7 @@ import hashlib
 import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -89,22 +90,26 @@ def share_compiled(cache: str) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
+def digests(cells: list[Cell], given: dict[str, Any], workers: int, cache: str) -> Iterator[Digest]:
+    """Of all cells, in their order; in fresh processes now and then: compiled functions pile up.
+
+    A pool that replaces its processes by itself (`max_tasks_per_child`) may come to a stand.
+    """
+    size = 12 * workers
+    for some in (cells[i : i + size] for i in range(0, len(cells), size)):
+        context = get_context("spawn")
+        with ProcessPoolExecutor(workers, context, share_compiled, (cache,)) as pool:
+            yield from pool.map(partial(digest, given=given), some)
+
+
 def record(path: Path, only: str, given: dict[str, Any], workers: int) -> None:
     from holdfast.algorithms import ALGORITHMS
 
     table: dict[str, Digest] = json.loads(path.read_text()) if path.exists() else {}
     cells = [(a, t, p) for t in TASKS for a in ALGORITHMS for p in PRESETS]
     cells = [cell for cell in cells if only in "/".join(cell) and " ".join(cell) not in table]
-    # Fresh processes now and then: compiled functions pile up.
-    context = get_context("spawn")
-    with (
-        tempfile.TemporaryDirectory() as cache,  # many runs share a compiled function
-        ProcessPoolExecutor(
-            workers, context, share_compiled, (cache,), max_tasks_per_child=12
-        ) as pool,
-    ):
-        results = pool.map(partial(digest, given=given), cells)
-        results = track(results, total=len(cells), description="digests")
+    with tempfile.TemporaryDirectory() as cache:  # many runs share a compiled function
+        results = track(digests(cells, given, workers, cache), "digests", len(cells))
         for cell, found in zip(cells, results, strict=True):
             table[" ".join(cell)] = found
             path.write_text(json.dumps(table, indent=1))
