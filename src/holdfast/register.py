@@ -92,10 +92,11 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D30", "algorithm.multiplier.pid_delay", 10, 1),
     Deviation("D30", "algorithm.multiplier.pid_init", 0.001, 0.0),
 )
-"""D12 is one number for centred advantages; D14 is a name of its own (c-trpo-no-hysteresis); D31
-(what the noise study perturbs), D32 (the toy's Gramian) and D33 (both regrets are logged) have no
-setting. D5 does not concern methods that compare predicted with measured cost: they need advantages
-in cost units. D16 is what only the published runs on these tasks used.
+"""D12 is one number for centred advantages; D14 is a name of its own (c-trpo-no-hysteresis); D31 is
+the study with noise, where neither side errs: `cost_value_noise` disturbs what the published one
+does, `cost_estimate_noise` the estimate of J_c. D32 (the toy's Gramian) and D33 (both regrets are
+logged) have no setting. D5 does not concern methods that compare predicted with measured cost: they
+need advantages in cost units. D16 is what only the published runs on these tasks used.
 
 D10 is mended by D17: with the reversed barrier both divergences are those of old from new, the
 order of the ideal update, while the published ones are of opposite order. In units of an episode

@@ -94,6 +94,8 @@ class Run:
     """Clip actions to their bounds (D9); auto: for foreign environments, which may insist on it."""
     cost_value_noise: float = 0.0
     """σ of the noise on cost values, for the paper's ablation."""
+    cost_estimate_noise: float = 0.0
+    """σ of the noise on J_c as updates see it, in units of the limit; logs stay clean (D31)."""
     worst_case: bool = False
     """Log how far each update can raise the cost at worst (`epsilon_c`, `worst_case`)."""
     signal_share: bool = False
@@ -124,10 +126,12 @@ class Run:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1]; try 0.95.")
         if not 0 <= self.step_timeout < float("inf"):
             raise ValueError(f"step_timeout={self.step_timeout} must be seconds; 0 waits for ever.")
-        if self.cost_value_noise < 0:
-            raise ValueError(
-                f"cost_value_noise={self.cost_value_noise} must not be negative; 0 is off."
-            )
+        for name in ("cost_value_noise", "cost_estimate_noise"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(
+                    f"{name}={getattr(self, name)} must be a finite number that is not negative; "
+                    "0 is off."
+                )
 
     def _check_sizes(self) -> None:
         for name in ("steps", "num_envs", "epoch_steps", "save_every", "keep"):

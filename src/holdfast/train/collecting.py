@@ -21,7 +21,7 @@ from holdfast.envs.rollout import Collecting, NotFinite, Rollout, collect, rejec
 from holdfast.run import Run
 from holdfast.train.environment import longer_epochs, steps_in_lockstep
 from holdfast.train.metrics import cost_estimate
-from holdfast.train.state import NOISE, State, actor_of
+from holdfast.train.state import COST_NOISE, NOISE, State, actor_of
 from holdfast.update import Advantages
 
 
@@ -104,6 +104,14 @@ def advantages_of(
     return lambda critics: estimate(critics.layers, arrays, key, critics.network)
 
 
+def believed(run: Run, cost: Floats, index: int) -> Floats:
+    """[K] what the update of an epoch takes for J_c: measured, 0 at first (D3), disturbed (D31)."""
+    if index == 1 and run.zero_first_estimate:
+        return np.zeros_like(cost)
+    rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, COST_NOISE]))
+    return cost + run.cost_estimate_noise * rng.standard_normal(cost.shape)
+
+
 def batch_of(
     run: Run, state: State, rollout: Rollout, limits: Floats, advantages: Advantages, index: int
 ) -> tuple[Batch, dict[str, float]]:
@@ -113,13 +121,12 @@ def batch_of(
     size = rollout.reward.size
     number = lambda x: jnp.asarray(x, jnp.float32)
     cost, error, length = cost_estimate(run, state.episodes)
-    first = index == 1 and run.zero_first_estimate
     batch = Batch(
         obs=jnp.asarray(rollout.obs if state.memory.size else rollout.obs.reshape(size, -1)),
         action=jnp.asarray(rollout.action.reshape(size, -1)),
         weight=jnp.full(size, 1 / size),
         episode=jnp.asarray(episode_numbers(rollout.done).reshape(size)),
-        cost_return=number(np.zeros_like(cost) if first else cost),
+        cost_return=number(believed(run, cost, index)),
         cost_error=number(error),
         cost_limit=number(limits),
         horizon=number(1 / (1 - run.cost_gamma)),
