@@ -10,7 +10,7 @@ import pytest
 from holdfast.algorithms import ALGORITHMS
 from holdfast.bench.estimate import duration, forecast, volume
 from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
-from holdfast.cli.comparing import bench, refuse_other_settings
+from holdfast.cli.comparing import begun_cells, bench, refuse_other_settings
 from holdfast.run import to_json
 
 SMALL: dict[str, Any] = {
@@ -104,21 +104,43 @@ def test_files_and_names(tmp_path: Path):
         ("ablation", 4 * 8 * 5),
         ("beta-sweep", 25),
         ("hysteresis-sweep", 25),
-        ("noise", 20),
+        ("limit-sweep", 15),
+        ("barrier", 10),
+        ("noise", 25),
+        ("estimate-noise", 25),
         ("quick", 12),
         ("ours", 8 * 5),
+        ("ours-long", 4),
         ("holding", 6 * 3 * 3),
         ("reproduction", (3 + 3) * 8 + 8 * 3),
     ],
 )
 def test_shipped_suites(name: str, count: int):
     assert set(shipped()) == {
-        "paper", "ablation", "beta-sweep", "hysteresis-sweep", "noise", "quick", "ours", "holding",
-        "reproduction",
+        "paper", "ablation", "beta-sweep", "hysteresis-sweep", "limit-sweep", "barrier", "noise",
+        "estimate-noise", "quick", "ours", "ours-long", "holding", "reproduction",
     }  # fmt: skip
     suite = load_suite(name)
     assert {entry.name for entry in suite.algorithms} <= set(ALGORITHMS)
     assert len(cells(suite)) == count
+
+
+def test_sweeps_reach_the_run_and_include_the_undisturbed_one():
+    swept = lambda name, setting: {setting(cell.run) for cell in cells(load_suite(name))}
+    assert swept("limit-sweep", lambda run: run.cost_limit) == {15.0, 25.0, 50.0}
+    assert swept("barrier", lambda run: run.algorithm.barrier) == {"entropy", "log"}
+    assert swept("noise", lambda run: run.cost_value_noise) == {0.0, 0.05, 0.1, 0.2, 0.5}
+    assert swept("noise", lambda run: run.cost_estimate_noise) == {0.0}
+    sizes = swept("estimate-noise", lambda run: run.cost_estimate_noise)
+    assert sizes == {0.0, 1.0, 2.5, 5.0, 10.0}
+    assert swept("estimate-noise", lambda run: run.cost_value_noise) == {0.0}
+
+
+def test_a_part_of_a_grid_takes_no_other_part_out_of_the_list(tmp_path: Path):
+    grid = cells(parse_suite("mine", SMALL))
+    assert begun_cells(tmp_path, grid[:2]) == [cell.name for cell in grid[:2]]
+    (tmp_path / "suite.json").write_text(json.dumps({"cells": [grid[1].name, grid[5].name]}))
+    assert begun_cells(tmp_path, grid[:2]) == [grid[k].name for k in (1, 5, 0)]
 
 
 def test_a_dry_run_prints_the_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

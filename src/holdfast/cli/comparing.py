@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -52,9 +52,9 @@ def bench(
     """Run a suite of algorithms, tasks and seeds; repeat the command to go on after any stop.
 
     Args:
-        suite: A shipped suite (ours, holding, reproduction, paper, ablation, beta-sweep,
-            hysteresis-sweep, noise, quick) or a
-            TOML file of your own.
+        suite: A shipped suite (ours, ours-long, holding, reproduction, paper, ablation, beta-sweep,
+            hysteresis-sweep, limit-sweep, barrier, noise, estimate-noise, quick) or a TOML file of
+            your own.
         steps: Environment steps of each run, instead of the suite's.
         seeds: How many seeds, or the seeds themselves (0,1000,2000; of one seed 20,) instead of the
             suite's.
@@ -90,7 +90,7 @@ def bench(
             print(cell.name)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "suite.json", {"suite": chosen.name, "cells": [c.name for c in grid]})
+    write_json(folder / "suite.json", {"suite": chosen.name, "cells": begun_cells(folder, grid)})
     board = Board(grid, folder, console)
     try:
         if cluster:
@@ -101,6 +101,14 @@ def bench(
     finally:
         board.close()
     conclude(console, grid, folder, failed)
+
+
+def begun_cells(folder: Path, grid: Sequence[Cell]) -> list[str]:
+    """Names of a grid and of all that was begun in its folder before."""
+    file = folder / "suite.json"
+    earlier: Any = read_json(file).get("cells") if file.exists() else None
+    names = [name for name in earlier or () if isinstance(name, str)]
+    return list(dict.fromkeys([*names, *(cell.name for cell in grid)]))
 
 
 def look_up(grid: Sequence[Cell], storage: str, out: Path, cluster: str | None) -> None:
