@@ -1,110 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the default holds: our runs beside published ones at equal steps, as a table.
+"""What kept runs show, beside the published ones: records, tables for the docs, one picture.
 
     holdfast bench ours --out runs/ours
-    python benchmarks/proof.py keep runs/ours results/ours      # the small files of finished runs
-    python benchmarks/proof.py table results/ours --published paper_runs.parquet
+    python benchmarks/proof.py keep runs/ours results/ours        # small files of finished runs
+    python benchmarks/proof.py write --published paper_runs.parquet   # all tables and the picture
 
-`table` prints for each task return, regret of the smoothed cost (what published logs hold) and raw
-regret: the mean over the seeds and a 95 % bootstrap interval of it. With published runs it adds
-theirs and the interval of the difference, two means resampled apart. Runs that are not finished are
-named as not run.
+`keep` takes several folders of runs and adds to what is kept already. `write` puts into README.md
+and docs/, between their marks, what results/ holds now: our default beside published runs at equal
+steps, the cells of the reproduction, what has not run and by which command it would. `table` and
+`cells` print the two tables. Published files are read, never written: what becomes of them here are
+single figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
+import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from holdfast.core.stats import Estimate, bootstrap, mean
-from holdfast.runs.progress import read_rows
+from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
+from kept import Outcome, keep, not_run, outcomes, published
+from picture import PUBLISHED, draw, short
 
-RECORDS = ("run.json", "progress.csv", "done.json")
+ROOT = Path(__file__).parents[1]
+STEPS, LAST = 1_000_000, 10_000_000
+LIMIT = 25.0
 RIVALS = ("c-trpo", "cpo", "p3o")
+MARKS = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.S)
+Rows = list[list[str]]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A run at its end, or at as many steps of it as are compared."""
-
-    task: str
-    label: str
-    seed: int
-    reward: float
-    smooth: float
-    """Regret of the smoothed cost."""
-    raw: float
-    """Regret of the epochs' own costs; NaN where only smoothed ones were logged."""
-    late: float
-    """Mean raw cost of the last 15 epochs."""
-
-
-def keep(source: Path, target: Path) -> tuple[list[str], list[str]]:
-    """Copy the records of finished runs; (kept, not finished)."""
-    target.mkdir(parents=True, exist_ok=True)
-    kept: list[str] = []
-    left: list[str] = []
-    for folder in sorted(path.parent for path in source.glob("*/run.json")):
-        if not (folder / "done.json").exists():
-            left.append(folder.name)
-            continue
-        (target / folder.name).mkdir(exist_ok=True)
-        for name in RECORDS:
-            shutil.copyfile(folder / name, target / folder.name / name)
-        kept.append(folder.name)
-    shutil.copyfile(source / "suite.json", target / "suite.json")
-    return kept, left
-
-
-def outcomes(folder: Path) -> list[Outcome]:
-    """The runs of a results folder; the label is the cell's name without task and seed."""
-    found: list[Outcome] = []
-    for path in sorted(folder.glob("*/progress.csv")):
-        run: dict[str, Any] = json.loads((path.parent / "run.json").read_text())["run"]
-        rows = read_rows(path)
-        last = rows[-1]
-        found.append(
-            Outcome(
-                task=run["env"],
-                label=path.parent.name.removesuffix(f"_{run['env']}_seed{run['seed']}"),
-                seed=run["seed"],
-                reward=last["ep_return"],
-                smooth=last["cost_regret"],
-                raw=last["cost_regret_raw"],
-                late=float(np.mean([row["ep_cost_raw"] for row in rows[-15:]])),
-            )
-        )
-    return found
-
-
-def published(file: Path, steps: int) -> list[Outcome]:
-    """The benchmark's runs of the rivals at so many steps."""
-    from pyarrow import parquet
-
-    table: Any = parquet.read_table(file)
-    data = {name: np.asarray(table[name].to_pylist()) for name in table.column_names}
-    at = (data["env_steps"] == steps) & data["in_benchmark_figure"].astype(bool)
-    return [
-        Outcome(task, name, int(seed), float(reward), float(regret), np.nan, np.nan)
-        for task, name, seed, reward, regret in zip(
-            *(data[k][at] for k in ("task", "algorithm", "seed", "ep_return", "cost_regret")),
-            strict=True,
-        )
-        if name in RIVALS
-    ]
-
-
-def of_means(values: Sequence[float]) -> str:
-    """The mean with its interval."""
-    return shown(bootstrap([values], mean))
+def shown(found: Estimate) -> str:
+    return f"{found.value:.4g} ({found.low:.4g} .. {found.high:.4g})"
 
 
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
@@ -113,54 +44,211 @@ def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return shown(bootstrap([ours, theirs], lambda x: mean(x[..., :size]) - mean(x[..., size:])))
 
 
-def shown(found: Estimate) -> str:
-    return f"{found.value:.4g} ({found.low:.4g} .. {found.high:.4g})"
-
-
-def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> list[list[str]]:
-    """Rows of cells, the head first."""
-    head = ["task", "setting", "seeds", "return", "smoothed regret", "raw regret", "last J"]
-    rows = [head + [f"published {name}: return / regret" for name in RIVALS if theirs]]
-    if theirs:
-        rows[0].append("regret − published C-TRPO's")
+def grouped(runs: Sequence[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
+    """(task, label) → its runs."""
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for one in ours:
-        groups[one.task, one.label].append(one)
-    for (task, label), runs in sorted(groups.items()):
-        columns = {k: [getattr(run, k) for run in runs] for k in ("reward", "smooth", "raw")}
-        row = [task, label, str(len(runs)), *map(of_means, columns.values())]
-        row.append(f"{np.mean([run.late for run in runs]):.1f}")
-        for name in RIVALS if theirs else ():
-            rivals = [run for run in theirs if (run.task, run.label) == (task, name)]
-            means = np.mean([[run.reward, run.smooth] for run in rivals], 0)
-            row.append(f"{means[0]:.4g} / {means[1]:.4g}")
-        if theirs:
-            base = [run.smooth for run in theirs if (run.task, run.label) == (task, RIVALS[0])]
-            row.append(apart(columns["smooth"], base))
-        rows.append(row)
+    for run in runs:
+        groups[run.task, run.label].append(run)
+    return dict(sorted(groups.items()))
+
+
+def column(runs: Sequence[Outcome], name: str) -> list[float]:
+    return [getattr(run, name) for run in runs]
+
+
+def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
+    """A row for ours and one for each rival on each task, the head first."""
+    rows = [["task", "", "seeds", "return", "cost", "regret", "raw regret", "cost, last 15 epochs"]]
+    for (task, label), runs in grouped(ours).items():
+        others = {name: grouped(theirs).get((task, name), []) for name in RIVALS}
+        base = column(others[RIVALS[0]], "smooth")
+        values = [shown(bootstrap([column(runs, k)], mean)) for k in METRICS]
+        raw = shown(bootstrap([column(runs, "raw")], mean))
+        late = f"{np.mean(column(runs, 'late')):.1f}"
+        rows.append([short(task), f"**{label}**, ours", str(len(runs)), *values, raw, late])
+        for name, found in others.items():
+            if found:
+                values = [shown(bootstrap([column(found, k)], mean)) for k in METRICS]
+                rows.append(["", f"{name}, published", str(len(found)), *values, "", ""])
+        if base:
+            gap = apart(column(runs, "smooth"), base)
+            rows.append(["", "ours − published c-trpo", "", "", "", gap, "", ""])
     return rows
+
+
+METRICS = ("reward", "cost", "smooth")
+
+
+def aggregate(ours: Sequence[Outcome], theirs: Sequence[Outcome], ends: Sequence[Outcome]) -> Rows:
+    """The paper's aggregates over the tasks that ours has, at equal steps, each with its stratified
+    interval, and in its units: at the `ends` of its runs PPO's mean return and CPO's IQM regret."""
+    tasks = sorted({run.task for run in ours})
+    rivals, final = grouped(theirs), grouped(ends)
+    ppo = {task: abs(np.mean(column(final[task, "ppo"], "reward"))) for task in tasks}
+    cpo = {task: float(iqm(column(final[task, "cpo"], "smooth"))) for task in tasks}
+    rows = [["", "cost / limit − 1", "return", "regret"]]
+    named = [("**ours**", {task: [r for r in ours if r.task == task] for task in tasks})]
+    named += [(f"{n}, published", {task: rivals[task, n] for task in tasks}) for n in RIVALS]
+    for name, runs in named:
+        scores: list[list[Array]] = [
+            [np.array(column(runs[task], "cost")) / LIMIT - 1 for task in tasks],
+            [np.array(column(runs[task], "reward")) / ppo[task] for task in tasks],
+            [np.array(column(runs[task], "smooth")) / cpo[task] for task in tasks],
+        ]
+        found = [bootstrap(strata, iqm) for strata in scores]
+        rows.append([name, *(f"{e.value:.3f} ({e.low:.3f} .. {e.high:.3f})" for e in found)])
+    return rows
+
+
+def cell_table(
+    results: Path,
+    theirs: Mapping[int, Sequence[Outcome]],
+    causes: Mapping[str, str],
+) -> tuple[Rows, dict[str, int]]:
+    """A row for each run: its return and cost at each of the steps of `theirs`, where they lie in
+    the range of the published seeds, and why not where they do not; and how many do."""
+    ours = {steps: grouped(outcomes(results, steps)) for steps in theirs}
+    ranges = {steps: grouped(runs) for steps, runs in theirs.items()}
+    last = max(theirs)
+    words = [f"{name} at {steps / 1e6:g}M" for name in ("return", "cost") for steps in theirs]
+    rows = [["task", "algorithm", "seed", *words, "inside", "cause"]]
+    counts = {"cells": 0, "cells inside": 0, "numbers": 0, "numbers inside": 0}
+    for (task, label), runs in ours[last].items():
+        if (task, label) not in ranges[last]:
+            continue
+        for run in runs:
+            marks: list[bool] = []
+            spelt: list[str] = []
+            for metric in ("reward", "cost"):
+                for steps in theirs:
+                    own = next(r for r in ours[steps][task, label] if r.seed == run.seed)
+                    value, all_of = getattr(own, metric), column(ranges[steps][task, label], metric)
+                    marks.append(min(all_of) <= value <= max(all_of))
+                    text = f"{value:.4g} ({min(all_of):.4g} .. {max(all_of):.4g})"
+                    spelt.append(text if marks[-1] else f"**{text}**")
+            name = f"{label}_{task}_seed{run.seed}"
+            alone = "one seed" if len(runs) == 1 else "not known"
+            cause = "" if all(marks) else causes.get(name, alone)
+            inside = "yes" if all(marks) else f"{sum(marks)} of {len(marks)}"
+            rows.append([short(task), label, str(run.seed), *spelt, inside, cause])
+            counts["cells"] += 1
+            counts["cells inside"] += all(marks)
+            counts["numbers"] += len(marks)
+            counts["numbers inside"] += sum(marks)
+    return rows, counts
+
+
+def read_causes(file: Path) -> dict[str, str]:
+    """Lines `CELL: why`, written by whoever has looked; a cell without one has no known cause."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    pairs = (line.partition(":") for line in lines if line.strip() and not line.startswith("#"))
+    return {name.strip(): why.strip() for name, _, why in pairs}
+
+
+def markdown(rows: Rows) -> str:
+    head, *rest = rows
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rest]) + "\n"
+
+
+def told_not_run(results: Path) -> str:
+    """What is missing, and the command for it; what is finished stays as it is."""
+    missing = not_run(results)
+    if not missing:
+        return f"Nothing of `results/{results.name}` is missing.\n"
+    rows = [["not run", "seeds", "command"]]
+    for command, own in missing.items():
+        seeds: dict[str, list[str]] = defaultdict(list)
+        for cell in own:
+            seeds[cell.run.name].append(str(cell.run.seed))
+        same: dict[str, list[str]] = defaultdict(list)
+        for name, numbers in seeds.items():
+            same[", ".join(numbers)].append(name)
+        for numbers, names in same.items():
+            rows.append([f"{short(own[0].run.env)}: {', '.join(names)}", numbers, f"`{command}`"])
+    return markdown(rows)
+
+
+def readme_table(ours: Sequence[Outcome]) -> str:
+    """Return and regret of ours beside published means, for the tasks that have finished runs."""
+    rows = [["", "seeds", "return", "regret", *(f"published {n.upper()}" for n in RIVALS)]]
+    groups = grouped(ours)
+    for task, known in PUBLISHED.items():
+        runs = groups.get((task, "c-trpo"), [])
+        if runs:
+            means = [float(np.mean(column(runs, k))) for k in ("reward", "smooth")]
+            theirs = [f"{known[n][0]:.4g}, {known[n][1]:.3g}" for n in RIVALS]
+            values = [f"**{means[0]:.4g}**", f"**{means[1]:.3g}**"]
+            rows.append([short(task), str(len(runs)), *values, *theirs])
+    return markdown(rows)
+
+
+def put(file: Path, parts: Mapping[str, str]) -> None:
+    """Replace what stands between the marks of each part."""
+    text = file.read_text()
+    there = {name for _, name, _ in MARKS.findall(text)}
+    if missing := set(parts) - there:
+        raise ValueError(f"{file} has no marks for {', '.join(sorted(missing))}.")
+    file.write_text(MARKS.sub(lambda m: m[1] + parts.get(m[2], m[0]) + m[3], text))
+
+
+def write(root: Path, source: Path | None) -> None:
+    """All that README.md and docs/ show of results/; tables with published runs need these."""
+    results = root / "results"
+    ours = outcomes(results / "ours", STEPS)
+    put(root / "README.md", {"ours": readme_table(ours)})
+    draw(ours, root / "docs" / "images" / "ours.png")
+    held = {"not_run": told_not_run(results / "ours"), "long": told_not_run(results / "ours-long")}
+    if source:
+        theirs = published(source, STEPS)
+        held |= {
+            "ours": markdown(table(ours, theirs)),
+            "aggregate": markdown(aggregate(ours, theirs, published(source, LAST))),
+        }
+    put(root / "docs" / "holding.md", held)
+    made = {"not_run": told_not_run(results / "reproduction")}
+    if source:
+        made["cells"] = told_cells(results / "reproduction", source)
+    put(root / "docs" / "reproduction.md", made)
+
+
+def told_cells(results: Path, source: Path) -> str:
+    theirs = {steps: published(source, steps) for steps in (STEPS // 2, STEPS)}
+    rows, counts = cell_table(results, theirs, read_causes(results / "causes.txt"))
+    if len(rows) == 1:
+        return "No run is kept yet.\n"
+    share = counts["numbers inside"] / counts["numbers"]
+    told = (
+        f"{counts['cells inside']} of {counts['cells']} runs lie inside with all four numbers, and "
+        f"{counts['numbers inside']} of {counts['numbers']} numbers do ({share:.0%}; two of three "
+        "would, if ours were further seeds of the published code).\n\n"
+    )
+    return told + markdown(rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     copy = commands.add_parser("keep")
-    copy.add_argument("source", type=Path)
-    copy.add_argument("target", type=Path)
-    show = commands.add_parser("table")
-    show.add_argument("results", type=Path)
-    show.add_argument("--published", type=Path)
-    show.add_argument("--steps", type=int, default=1_000_000)
+    copy.add_argument("folders", type=Path, nargs="+", help="runs, then where to keep them")
+    for name in ("table", "cells"):
+        show = commands.add_parser(name)
+        show.add_argument("results", type=Path)
+        show.add_argument("--published", type=Path, required=name == "cells")
+    new = commands.add_parser("write")
+    new.add_argument("--published", type=Path)
     chosen = parser.parse_args()
     if chosen.command == "keep":
-        kept, left = keep(chosen.source, chosen.target)
+        *sources, target = chosen.folders
+        kept, left = keep(sources, target)
         print(f"kept {len(kept)} runs" + "".join(f"\nnot finished: {name}" for name in left))
-        return
-    theirs = published(chosen.published, chosen.steps) if chosen.published else []
-    first, *rest = table(outcomes(chosen.results), theirs)
-    print("| " + " | ".join(first) + " |\n|" + "---|" * len(first))
-    for row in rest:
-        print("| " + " | ".join(row) + " |")
+    elif chosen.command == "table":
+        theirs = published(chosen.published, STEPS) if chosen.published else []
+        print(markdown(table(outcomes(chosen.results, STEPS), theirs)))
+    elif chosen.command == "cells":
+        print(told_cells(chosen.results, chosen.published))
+    else:
+        write(ROOT, chosen.published)
 
 
 if __name__ == "__main__":

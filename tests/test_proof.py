@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of what the default holds: its numbers by hand, and what it leaves out."""
+"""What kept runs show: numbers by hand, what is left out, and pages that say what results/ do."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -9,60 +8,230 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "benchmarks" / "proof.py"
+from holdfast.bench.suite import cells, load_suite
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import kept  # noqa: E402
+import picture  # noqa: E402
+import proof  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def proof():
-    spec = importlib.util.spec_from_file_location("proof", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["proof"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def write_run(folder: Path, seed: int, regret: float, done: bool = True) -> None:
-    cell = folder / f"c-trpo_Task-v0_seed{seed}"
+def write_run(folder: Path, seed: int, regret: float, done: bool = True, label="c-trpo") -> None:
+    cell = folder / f"{label}_Task-v0_seed{seed}"
     cell.mkdir(parents=True)
     (cell / "run.json").write_text(json.dumps({"run": {"env": "Task-v0", "seed": seed}}))
-    rows = [f"{k},{k * 10 + seed},{regret * k},{2 * regret * k},{20 + seed}" for k in (1, 2)]
-    head = "epoch,ep_return,cost_regret,cost_regret_raw,ep_cost_raw"
+    rows = [
+        f"{k},{k * 500_000},{k * 10 + seed},{20 * k},{regret * k},{2 * regret * k},{20 + seed}"
+        for k in (1, 2)
+    ]
+    head = "epoch,env_steps,ep_return,ep_cost,cost_regret,cost_regret_raw,ep_cost_raw"
     (cell / "progress.csv").write_text("\n".join([head, *rows]) + "\n")
     (cell / "checkpoint").write_bytes(b"large")
     if done:
         (cell / "done.json").write_text("{}")
-    (folder / "suite.json").write_text("{}")
+    (folder / "suite.json").write_text(json.dumps({"suite": "mine", "cells": [cell.name]}))
 
 
-def test_only_small_files_of_finished_runs_are_kept(proof, tmp_path):
+def test_only_small_files_of_finished_runs_are_kept(tmp_path):
     write_run(tmp_path / "runs", 0, 1.0)
     write_run(tmp_path / "runs", 1, 1.0, done=False)
-    kept, left = proof.keep(tmp_path / "runs", tmp_path / "results")
-    assert kept == ["c-trpo_Task-v0_seed0"] and left == ["c-trpo_Task-v0_seed1"]
+    found, left = kept.keep([tmp_path / "runs"], tmp_path / "results")
+    assert found == ["c-trpo_Task-v0_seed0"] and left == ["c-trpo_Task-v0_seed1"]
     names = {path.name for path in (tmp_path / "results").rglob("*") if path.is_file()}
     assert names == {"run.json", "progress.csv", "done.json", "suite.json"}
 
 
-def test_the_table_is_means_over_seeds_at_the_end(proof, tmp_path):
+def test_keeping_adds_to_what_is_kept(tmp_path):
+    target = tmp_path / "results"
+    for part, seed in (("a", 0), ("b", 1), ("c", 2)):
+        write_run(tmp_path / part, seed, 1.0)
+    kept.keep([tmp_path / "a"], target)
+    kept.keep([tmp_path / "b", tmp_path / "c"], target)
+    listed = json.loads((target / "suite.json").read_text())
+    assert listed["cells"] == [f"c-trpo_Task-v0_seed{seed}" for seed in range(3)]
+    assert listed["command"] == "holdfast bench mine" and listed["machine"]["cores"] >= 1
+    assert len(kept.outcomes(target)) == 3
+
+
+def test_what_has_not_run_is_named_with_its_command(tmp_path):
+    """Of a shipped suite every cell counts, whatever part of it was begun."""
+    source, target = tmp_path / "runs", tmp_path / "results"
+    first = cells(load_suite("ours"))[0].name
+    (source / first).mkdir(parents=True)
+    for name in kept.RECORDS:
+        (source / first / name).write_text("{}")
+    (source / "suite.json").write_text(json.dumps({"suite": "ours", "cells": [first]}))
+    kept.keep([source], target)
+    missing = kept.not_run(target)
+    assert sum(map(len, missing.values())) == 39 and len(missing) == 8
+    assert "holdfast bench ours --only /SafetyHalfCheetahVelocity-v1" in missing
+    assert first not in {cell.name for own in missing.values() for cell in own}
+    told = proof.told_not_run(target)
+    assert "| HalfCheetahVelocity: c-trpo | 21, 22, 23, 24 | `holdfast bench ours --only" in told
+    assert "| PointGoal1: c-trpo | 20, 21, 22, 23, 24 |" in told
+    for cell in (cell for own in missing.values() for cell in own):
+        (target / cell.name).mkdir()
+        (target / cell.name / "done.json").write_text("{}")
+    assert kept.not_run(target) == {} and "Nothing" in proof.told_not_run(target)
+
+
+def test_a_suite_that_has_no_folder_yet_is_all_not_run(tmp_path):
+    missing = kept.not_run(tmp_path / "reproduction")
+    assert sum(map(len, missing.values())) == 72 and len(missing) == 8
+    told = proof.told_not_run(tmp_path / "reproduction")
+    assert "| AntVelocity: c-trpo-no-hysteresis, cpo, p3o | 0 |" in told
+    assert kept.not_run(tmp_path / "no-suite") == {}
+
+
+def test_the_table_is_means_over_seeds(tmp_path):
     for seed in range(3):
         write_run(tmp_path, seed, regret=float(seed))
-    head, row = proof.table(proof.outcomes(tmp_path), [])
+    head, row = proof.table(kept.outcomes(tmp_path), [])
     told = dict(zip(head, row, strict=True))
-    assert (told["task"], told["setting"], told["seeds"]) == ("Task-v0", "c-trpo", "3")
-    assert told["return"].startswith("21 (") and told["smoothed regret"].startswith("2 (")
-    assert told["raw regret"].startswith("4 (") and told["last J"] == "21.0"
+    assert (told["task"], told["seeds"]) == ("Task", "3") and told[""] == "**c-trpo**, ours"
+    assert told["return"].startswith("21 (") and told["regret"].startswith("2 (")
+    assert told["raw regret"].startswith("4 (") and told["cost, last 15 epochs"] == "21.0"
+    assert told["cost"].startswith("40 (")
+    (_, half) = proof.table(kept.outcomes(tmp_path, 500_000), [])
+    assert half[3].startswith("11 (") and half[5].startswith("1 (")
+    assert len(proof.table(kept.outcomes(tmp_path, 2_000_000), [])) == 1  # nobody got there
 
 
-def outcome(proof, label, seed, smooth):
-    return proof.Outcome("T", label, seed, 0.0, smooth, smooth, 0.0)
+def outcome(label, seed, smooth, task="T", reward=0.0, cost=0.0):
+    return kept.Outcome(task, label, seed, reward, cost, smooth, smooth, 0.0)
 
 
 @pytest.mark.parametrize(("shift", "apart"), [(100.0, True), (0.0, False)])
-def test_the_difference_excludes_zero_only_where_there_is_one(proof, shift, apart):
+def test_the_difference_excludes_zero_only_where_there_is_one(shift, apart):
     noise = np.random.default_rng(0).normal(0, 5, 10)
-    ours = [outcome(proof, "c-trpo", k, 100 + noise[k]) for k in range(5)]
-    theirs = [outcome(proof, "c-trpo", k, 100 + shift + noise[5 + k]) for k in range(5)]
-    rivals = [outcome(proof, name, 0, 1.0) for name in proof.RIVALS[1:]]
-    _, row = proof.table(ours, theirs + rivals)
-    low, high = map(float, row[-1].split(" (")[1].rstrip(")").split(" .. "))
+    ours = [outcome("c-trpo", k, 100 + noise[k]) for k in range(5)]
+    theirs = [outcome("c-trpo", k, 100 + shift + noise[5 + k]) for k in range(5)]
+    rivals = [outcome(name, 0, 1.0) for name in proof.RIVALS[1:]]
+    *_, row = proof.table(ours, theirs + rivals)
+    low, high = map(float, row[5].split(" (")[1].rstrip(")").split(" .. "))
     assert low < high and (high < 0) == apart
+
+
+def test_aggregates_are_stratified_and_in_the_units_of_the_ends():
+    """Tasks of very different size count alike: PPO's return and CPO's regret are units."""
+    sizes = {"A": 1000.0, "B": 1.0}
+    make = lambda label, share: [
+        outcome(label, seed, share * size, task, share * size, 25 * share)
+        for task, size in sizes.items()
+        for seed in range(3)
+    ]
+    theirs = [run for name in proof.RIVALS for run in make(name, 0.5)]
+    _, ours, *rest = proof.aggregate(make("c-trpo", 0.25), theirs, make("ppo", 1) + make("cpo", 2))
+    assert [value.split()[0] for value in ours[1:]] == ["-0.750", "0.250", "0.125"]
+    assert rest[0][1:3] == ["-0.500 (-0.500 .. -0.500)", "0.500 (0.500 .. 0.500)"]
+    assert rest[0][3] == "0.250 (0.250 .. 0.250)"
+
+
+def cell_rows(tmp_path, high, causes=None, seeds=(0, 1)):
+    """Ours: 10 and 20 plus the seed; published ones reach from 0 to `high`, costs to 100."""
+    for seed in seeds:
+        write_run(tmp_path, seed, 0.0)
+    theirs = [outcome("c-trpo", k, 0.0, "Task-v0", k * high / 4, 25.0 * k) for k in range(5)]
+    at = {500_000: theirs, 1_000_000: theirs}
+    return proof.cell_table(tmp_path, at, causes or {})
+
+
+def test_a_cell_is_inside_where_all_its_numbers_are(tmp_path):
+    (head, *rows), counts = cell_rows(tmp_path, high=20.5)
+    told = [dict(zip(head, row, strict=True)) for row in rows]
+    assert [row["seed"] for row in told] == ["0", "1"]
+    assert [row["inside"] for row in told] == ["yes", "3 of 4"]
+    assert [row["cause"] for row in told] == ["", "not known"]
+    assert told[0]["return at 1M"] == "20 (0 .. 20.5)"
+    assert told[1]["return at 1M"] == "**21 (0 .. 20.5)**"
+    assert (
+        told[1]["return at 0.5M"] == "11 (0 .. 20.5)" and told[1]["cost at 1M"] == "40 (0 .. 100)"
+    )
+    assert counts == {"cells": 2, "cells inside": 1, "numbers": 8, "numbers inside": 7}
+
+
+def test_an_outside_cell_has_its_cause_or_the_honest_reason(tmp_path):
+    ((head, one), _) = cell_rows(tmp_path / "alone", 15.0, seeds=(0,))
+    assert dict(zip(head, one, strict=True))["cause"] == "one seed"
+    file = tmp_path / "causes.txt"
+    file.write_text("# looked into\nc-trpo_Task-v0_seed0: it fell: twice\n\n")
+    ((head, one), _) = cell_rows(tmp_path / "known", 15.0, proof.read_causes(file), seeds=(0,))
+    assert dict(zip(head, one, strict=True))["cause"] == "it fell: twice"
+    assert proof.read_causes(tmp_path / "none.txt") == {}
+
+
+def test_only_what_stands_between_the_marks_is_replaced(tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n")
+    proof.put(file, {"x": "new\n"})
+    assert file.read_text() == "a\n<!-- begin x -->\nnew\n<!-- end x -->\nb\n"
+    with pytest.raises(ValueError, match="no marks for y"):
+        proof.put(file, {"y": ""})
+
+
+def part(page, name):
+    return next(m[0] for m in proof.MARKS.finditer((ROOT / page).read_text()) if m[2] == name)
+
+
+def test_the_pages_say_what_results_hold():
+    """`python benchmarks/proof.py write` mends this."""
+    ours = kept.outcomes(ROOT / "results" / "ours", proof.STEPS)
+    assert proof.readme_table(ours) in part("README.md", "ours")
+    for page, mark, folder in (
+        ("docs/holding.md", "not_run", "ours"),
+        ("docs/holding.md", "long", "ours-long"),
+        ("docs/reproduction.md", "not_run", "reproduction"),
+    ):
+        assert proof.told_not_run(ROOT / "results" / folder) in part(page, mark), folder
+    assert proof.readme_table(ours[1:]) != proof.readme_table(ours)  # it would be seen
+
+
+def test_tables_beside_published_runs_are_those_of_results(published):
+    """`python benchmarks/proof.py write --published paper_runs.parquet` mends this."""
+    source = published / "paper_runs.parquet"
+    ours = kept.outcomes(ROOT / "results" / "ours", proof.STEPS)
+    theirs = kept.published(source, proof.STEPS)
+    assert proof.markdown(proof.table(ours, theirs)) in part("docs/holding.md", "ours")
+    cells_made = proof.told_cells(ROOT / "results" / "reproduction", source)
+    assert cells_made in part("docs/reproduction.md", "cells")
+    groups = proof.grouped(theirs)
+    for task, known in picture.PUBLISHED.items():
+        for name, (reward, regret) in known.items():
+            runs = groups[task, name]
+            assert np.mean(proof.column(runs, "reward")) == pytest.approx(reward, rel=5e-4)
+            assert np.mean(proof.column(runs, "smooth")) == pytest.approx(regret, rel=5e-4)
+
+
+def test_the_picture_has_a_column_for_each_task_that_has_runs(tmp_path):
+    tasks = list(picture.PUBLISHED)[:2]
+    runs = [outcome("c-trpo", seed, 1.0 + seed, task, 10.0) for task in tasks for seed in (0, 1)]
+    file = picture.draw(runs, tmp_path / "one.png")
+    assert file.read_bytes()[:4] == b"\x89PNG"
+    axis = Axis()
+    picture.bars(axis, [1.0, 3.0], {"cpo": 7.0})
+    assert (
+        axis.heights == [2.0, 7.0]
+        and axis.dots == [1.0, 3.0]
+        and axis.words == {"2": (0, 3.0), "7": (1, 7.0)}
+    )
+
+
+class Axis:
+    """Notes what is drawn."""
+
+    def __init__(self):
+        self.words = {}
+
+    def bar(self, _, heights, **__):
+        self.heights = heights
+
+    def annotate(self, word, place, **__):
+        self.words[word] = place
+
+    def plot(self, _, values, *__, **___):
+        self.dots = values
+
+    def __getattr__(self, _):
+        return lambda *_, **__: None

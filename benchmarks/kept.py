@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that the repository keeps of its runs, and the published ones beside them.
+
+A kept run is run.json, progress.csv and done.json, a few kB; checkpoints stay where they were made.
+suite.json beside them lists every cell of the suite, so that what has not run is named, not missed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.bench.suite import Cell, cells, load_suite, shipped
+from holdfast.runs.progress import read_rows
+
+RECORDS = ("run.json", "progress.csv", "done.json")
+EXPERIMENTS = ("benchmark", "ablation")
+"""Published runs that count: not the withdrawn ones, nor those with noise."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run after so many steps."""
+
+    task: str
+    label: str
+    """The cell's name without task and seed; for a published run its algorithm."""
+    seed: int
+    reward: float
+    cost: float
+    """Smoothed, as published logs hold it."""
+    smooth: float
+    """Regret of the smoothed cost."""
+    raw: float
+    """Regret of the epochs' own costs; NaN where only smoothed ones were logged."""
+    late: float
+    """Mean raw cost of the last 15 epochs; NaN where only smoothed ones were logged."""
+
+
+def keep(sources: Sequence[Path], target: Path) -> tuple[list[str], list[str]]:
+    """Copy the records of finished runs; (kept, not finished)."""
+    target.mkdir(parents=True, exist_ok=True)
+    kept: list[str] = []
+    left: list[str] = []
+    listed = [target, *sources]
+    suites = [read(folder / "suite.json") for folder in listed if (folder / "suite.json").exists()]
+    for folder in sorted(path.parent for source in sources for path in source.glob("*/run.json")):
+        if not (folder / "done.json").exists():
+            left.append(folder.name)
+            continue
+        (target / folder.name).mkdir(exist_ok=True)
+        for name in RECORDS:
+            shutil.copyfile(folder / name, target / folder.name / name)
+        kept.append(folder.name)
+    names = [name for suite in suites for name in suite.get("cells", ())]
+    suite = suites[-1].get("suite", "") if suites else ""
+    whole = [cell.name for cell in all_cells(suite)]
+    found = {
+        "suite": suite,
+        "command": f"holdfast bench {suite}",
+        "machine": machine(),
+        "cells": list(dict.fromkeys([*whole, *names])),
+    }
+    (target / "suite.json").write_text(json.dumps(found, indent=2) + "\n")
+    return kept, left
+
+
+def read(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text())
+
+
+def all_cells(suite: str) -> tuple[Cell, ...]:
+    """Of a shipped suite; of one's own, which is not here, none."""
+    return cells(load_suite(suite)) if suite in shipped() else ()
+
+
+def machine() -> dict[str, str | int]:
+    """Where this runs; versions are in each run.json."""
+    info = Path("/proc/cpuinfo")
+    models = [
+        line.partition(":")[2].strip()
+        for line in (info.read_text().splitlines() if info.exists() else ())
+        if line.startswith("model name")
+    ]
+    return {
+        "processor": models[0] if models else platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "system": platform.system(),
+    }
+
+
+def outcomes(folder: Path, steps: int | None = None) -> list[Outcome]:
+    """The runs of a results folder at so many steps (None: at their ends), if they got there."""
+    found: list[Outcome] = []
+    for path in sorted(folder.glob("*/progress.csv")):
+        run: dict[str, Any] = read(path.parent / "run.json")["run"]
+        rows = [row for row in read_rows(path) if steps is None or row["env_steps"] <= steps]
+        if not rows or (steps is not None and rows[-1]["env_steps"] < steps):
+            continue
+        found.append(
+            Outcome(
+                task=run["env"],
+                label=path.parent.name.removesuffix(f"_{run['env']}_seed{run['seed']}"),
+                seed=run["seed"],
+                reward=rows[-1]["ep_return"],
+                cost=rows[-1]["ep_cost"],
+                smooth=rows[-1]["cost_regret"],
+                raw=rows[-1]["cost_regret_raw"],
+                late=float(np.mean([row["ep_cost_raw"] for row in rows[-15:]])),
+            )
+        )
+    return found
+
+
+def published(file: Path, steps: int) -> list[Outcome]:
+    """The published runs of the benchmark and the ablation at so many steps."""
+    from pyarrow import parquet
+
+    table: Any = parquet.read_table(file)
+    data = {name: np.asarray(table[name].to_pylist()) for name in table.column_names}
+    at = (data["env_steps"] == steps) & np.isin(data["experiment"], EXPERIMENTS)
+    names = ("task", "algorithm", "seed", "ep_return", "ep_cost", "cost_regret")
+    return [
+        Outcome(str(task), str(name), int(seed), *map(float, numbers), np.nan, np.nan)
+        for task, name, seed, *numbers in zip(*(data[k][at] for k in names), strict=True)
+    ]
+
+
+def not_run(folder: Path) -> dict[str, list[Cell]]:
+    """Command → the cells of a folder's suite that it would run, and that are not kept.
+
+    A folder that is not there yet is named after its suite.
+    """
+    file = folder / "suite.json"
+    suite = read(file)["suite"] if file.exists() else folder.name
+    found: dict[str, list[Cell]] = {}
+    for cell in all_cells(suite):
+        if not (folder / cell.name / "done.json").exists():
+            found.setdefault(f"holdfast bench {suite} --only /{cell.run.env}", []).append(cell)
+    return found
