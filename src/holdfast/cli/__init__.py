@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast import process
-from holdfast.cli import looking, training
+from holdfast.cli import training
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
 
@@ -67,60 +68,43 @@ def print_commands() -> None:
     console.print(f"\n{USAGE}")
 
 
-def with_tyro(function: Callable[..., None], name: str) -> Callable[[list[str]], None]:
-    """Arguments parsed by the function's own signature and docstring."""
+def called(name: str, place: str) -> Callable[[list[str]], None]:
+    """The function at MODULE.NAME, imported when it is called.
+
+    Arguments are parsed by its own signature and docstring; `train` does so itself, as its options
+    depend on the algorithm.
+    """
 
     def call(args: list[str]) -> None:
-        tyro.cli(function, args=args, prog=f"holdfast {name}")
+        module, _, function = place.partition(".")
+        found = getattr(importlib.import_module(f"holdfast.cli.{module}"), function)
+        if name == "train":
+            found(args)
+        else:
+            tyro.cli(found, args=args, prog=f"holdfast {name}")
 
     return call
 
 
-def later(module: str, function: str, name: str) -> Callable[[list[str]], None]:
-    """A command whose module is imported only when it is called."""
-
-    def call(args: list[str]) -> None:
-        import importlib
-
-        with_tyro(getattr(importlib.import_module(module), function), name)(args)
-
-    return call
-
-
-EXACT, JUDGING = "holdfast.cli.exact", "holdfast.cli.judging"
-SHIPPING = "holdfast.cli.shipping"
-
+PLACES = {
+    "list": ("looking.list_command", "algorithms, and the settings of one"),
+    "train": ("training.train_command", "train ALGO on ENV"),
+    "resume": ("training.resume_command", "continue a run"),
+    "evaluate": ("judging.evaluate_command", "judge a trained policy's safety"),
+    "watch": ("shipping.watch_command", "film a trained policy"),
+    "certify": ("shipping.certify_command", "a model card: what is known of its safety"),
+    "export": ("shipping.export_command", "the policy as ONNX, or for NumPy alone"),
+    "envs": ("looking.envs_command", "tasks, and a description of one"),
+    "check": ("looking.check_command", "find faults in your environment"),
+    "bench": ("comparing.bench", "run a whole comparison"),
+    "report": ("comparing.report_command", "compare runs in one page"),
+    "solve": ("exact.solve", "the optimum of a finite CMDP, exactly"),
+    "verify": ("exact.verify", "check the theorems numerically"),
+    "figures": ("exact.figures", "draw the geometry of safe policies"),
+    "playground": ("exact.playground", "write the interactive page of trust regions"),
+    "plot": ("looking.plot_command", "draw a run's return, cost and regret"),
+    "demo": ("training.demo_command", "C-TRPO on HalfCheetah in about a minute, and its verdict"),
+}
 COMMANDS: dict[str, Command] = {
-    "list": Command(with_tyro(looking.list_command, "list"), "algorithms, and the settings of one"),
-    "train": Command(training.train_command, "train ALGO on ENV"),
-    "resume": Command(with_tyro(training.resume_command, "resume"), "continue a run"),
-    "evaluate": Command(
-        later(JUDGING, "evaluate_command", "evaluate"), "judge a trained policy's safety"
-    ),
-    "watch": Command(later(SHIPPING, "watch_command", "watch"), "film a trained policy"),
-    "certify": Command(
-        later(SHIPPING, "certify_command", "certify"), "a model card: what is known of its safety"
-    ),
-    "export": Command(
-        later(SHIPPING, "export_command", "export"), "the policy as ONNX, or for NumPy alone"
-    ),
-    "envs": Command(with_tyro(looking.envs_command, "envs"), "tasks, and a description of one"),
-    "check": Command(with_tyro(looking.check_command, "check"), "find faults in your environment"),
-    "bench": Command(later("holdfast.cli.comparing", "bench", "bench"), "run a whole comparison"),
-    "report": Command(
-        later("holdfast.cli.comparing", "report_command", "report"), "compare runs in one page"
-    ),
-    "solve": Command(later(EXACT, "solve", "solve"), "the optimum of a finite CMDP, exactly"),
-    "verify": Command(later(EXACT, "verify", "verify"), "check the theorems numerically"),
-    "figures": Command(later(EXACT, "figures", "figures"), "draw the geometry of safe policies"),
-    "playground": Command(
-        later(EXACT, "playground", "playground"), "write the interactive page of trust regions"
-    ),
-    "plot": Command(
-        with_tyro(looking.plot_command, "plot"), "draw a run's return, cost and regret"
-    ),
-    "demo": Command(
-        with_tyro(training.demo_command, "demo"),
-        "C-TRPO on HalfCheetah in about a minute, and its verdict",
-    ),
+    name: Command(called(name, place), summary) for name, (place, summary) in PLACES.items()
 }
