@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many observations of one space at once: flat rows of the numbers that `spaces.flatten` gives."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import gymnasium as gym
@@ -15,13 +15,20 @@ def as_array(value: Any) -> NDArray[Any]:
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
+def mapped(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """Of the arrays of nested dictionaries and tuples."""
+    if isinstance(first, Mapping):
+        parts = cast("Mapping[str, Any]", first)
+        return {k: mapped(function, v, *(o[k] for o in others)) for k, v in parts.items()}
+    if isinstance(first, tuple):
+        parts = cast("tuple[Any, ...]", first)
+        return tuple(mapped(function, *each) for each in zip(parts, *others, strict=True))
+    return function(first, *others)
+
+
 def row_of(value: Any, i: int) -> Any:
-    """One of many, in nested dictionaries and tuples."""
-    if isinstance(value, Mapping):
-        return {key: row_of(part, i) for key, part in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, tuple):
-        return tuple(row_of(part, i) for part in cast("tuple[Any, ...]", value))
-    return as_array(value)[i]
+    """One of many."""
+    return mapped(lambda part: as_array(part)[i], value)
 
 
 def read_observations(space: gym.Space[Any], given: Any) -> tuple[NDArray[Any], bool]:
@@ -33,7 +40,7 @@ def read_observations(space: gym.Space[Any], given: Any) -> tuple[NDArray[Any], 
         extra = _extra_axes(space, given)
         if extra not in (0, 1):
             raise ValueError(f"{extra} axes too many")
-        many = _with_axis(given) if extra == 0 else given
+        many = mapped(lambda part: as_array(part)[None], given) if extra == 0 else given
         flat = flatten_batch(space, many, _count(space, many))
         dtype = np.float64 if spaces.flatten_space(space).dtype == np.float64 else np.float32
         flat = flat.astype(dtype)
@@ -61,14 +68,6 @@ def _extra_axes(space: gym.Space[Any], obs: Any) -> int:
 
 def _count(space: gym.Space[Any], obs: Any) -> int:
     return len(as_array(_first_leaf(space, obs)[1]))
-
-
-def _with_axis(obs: Any) -> Any:
-    if isinstance(obs, Mapping):
-        return {key: _with_axis(part) for key, part in cast("Mapping[str, Any]", obs).items()}
-    if isinstance(obs, tuple):
-        return tuple(_with_axis(part) for part in cast("tuple[Any, ...]", obs))
-    return as_array(obs)[None]
 
 
 def flatten_batch(space: gym.Space[Any], obs: Any, count: int) -> NDArray[Any]:

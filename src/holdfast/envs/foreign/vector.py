@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
-from holdfast.envs.foreign.observations import as_array, flatten_batch
+from holdfast.envs.foreign.observations import as_array, flatten_batch, mapped
 from holdfast.envs.foreign.spaces import (
     dtype_of,
     flat_observation_space,
@@ -37,8 +37,6 @@ from holdfast.envs.foreign.spaces import (
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
 from holdfast.envs.foreign.vector_info import (
     final_of,
-    leaves,
-    mapped,
     observed,
     placed,
     read_costs,
@@ -185,7 +183,9 @@ class VectorBatch:
 
     def _move(self, given: NDArray[Any]) -> Transition:
         # Batches of tensors want tensors, on their device: what they showed makes one.
-        like = next(iter(leaves(self._native)))
+        shown: list[Any] = []
+        mapped(shown.append, self._native)
+        like = shown[0]
         action = like.new_tensor(given) if hasattr(like, "new_tensor") else given
         self._steps += 1
         with self._watched():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a vector environment returns, taken apart: final observations, rows, costs of its info."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -9,23 +9,13 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import Bools, Floats
 from holdfast.envs.foreign.costs import CostSource, Transition, read_cost
-from holdfast.envs.foreign.observations import as_array, row_of
+from holdfast.envs.foreign.observations import as_array, mapped, row_of
 
 
 def observed(returned: Any, label: str) -> Any:
     if not (isinstance(returned, tuple) and len(cast("tuple[Any, ...]", returned)) == 2):
         raise ValueError(f"reset() of Env {label} must return (obs, info), as Gymnasium's does.")
     return cast("tuple[Any, ...]", returned)[0]
-
-
-def leaves(native: Any) -> Sequence[Any]:
-    if isinstance(native, Mapping):
-        parts = list(cast("Mapping[str, Any]", native).values())
-    elif isinstance(native, tuple):
-        parts = list(cast("tuple[Any, ...]", native))
-    else:
-        return [native]
-    return [leaf for part in parts for leaf in leaves(part)]
 
 
 def final_of(seen: Transition, ended: Bools, before: Any) -> Any:
@@ -58,17 +48,6 @@ def placed(whole: Any, some: Any, rows: Any) -> NDArray[Any]:
     result = as_array(whole).copy()
     result[np.asarray(rows)] = as_array(some)
     return result
-
-
-def mapped(function: Any, first: Any, *others: Any) -> Any:
-    """Of the arrays of nested dictionaries and tuples."""
-    if isinstance(first, Mapping):
-        parts = cast("Mapping[str, Any]", first)
-        return {k: mapped(function, v, *(o[k] for o in others)) for k, v in parts.items()}
-    if isinstance(first, tuple):
-        parts = cast("tuple[Any, ...]", first)
-        return tuple(mapped(function, *each) for each in zip(parts, *others, strict=True))
-    return function(first, *others)
 
 
 def row_at(seen: Transition, i: int) -> Transition:
