@@ -22,7 +22,7 @@ from holdfast.algorithms import (
 )
 from holdfast.core.episodes import CostEstimate
 from holdfast.core.networks import ACTIVATIONS
-from holdfast.core.types import CostTerms
+from holdfast.core.types import CostTerms, check_range
 from holdfast.register import PRESETS, PresetName, preset_values
 from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
 
@@ -118,12 +118,8 @@ class Run:
         self._check_networks()
         self._check_limits()
         self._check_args()
-        for name in ("gamma", "cost_gamma"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1); try 0.99.")
-        for name in ("lam", "cost_lam"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1]; try 0.95.")
+        check_range(self, "[0, 1)", "try 0.99", "gamma", "cost_gamma")
+        check_range(self, "[0, 1]", "try 0.95", "lam", "cost_lam")
         if not 0 <= self.step_timeout < float("inf"):
             raise ValueError(f"step_timeout={self.step_timeout} must be seconds; 0 waits for ever.")
         for name in ("cost_value_noise", "cost_estimate_noise"):

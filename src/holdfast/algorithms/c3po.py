@@ -19,6 +19,7 @@ from jax import Array
 from holdfast.core.critic import CriticFit
 from holdfast.core.first_order import (
     FirstOrder,
+    Loss,
     Rows,
     check_clip,
     clipped_cost,
@@ -33,6 +34,7 @@ from holdfast.core.types import (
     CostTerms,
     Improvement,
     Learner,
+    check_range,
     check_units,
     in_units,
     replace,
@@ -62,15 +64,8 @@ class C3PO:
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
-        if not 0 < self.slack_fraction <= 1:
-            raise ValueError(
-                f"slack_fraction={self.slack_fraction} must lie in (0, 1]; 0.05 is usual."
-            )
-        if not (self.kappa_start > 0 and self.kappa_end > 0):
-            raise ValueError(
-                f"kappa_start={self.kappa_start} and kappa_end={self.kappa_end} must be positive; "
-                "'ppo' has no penalty."
-            )
+        check_range(self, "(0, 1]", "0.05 is usual", "slack_fraction")
+        check_range(self, "(0, inf)", "'ppo' has no penalty", "kappa_start", "kappa_end")
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)
@@ -84,13 +79,8 @@ class C3PO:
         slack = batch.cost_limit - batch.cost_return
         free = jnp.minimum(slack, self.slack_fraction * slack) / batch.horizon
         kappa = self.kappa_start + (self.kappa_end - self.kappa_start) * batch.progress
-        step = self.loop.actor(
-            learner.policy,
-            learner.extra,
-            batch,
-            key,
-            lambda policy, rows: self.loss(policy, rows, free, kappa),
-        )
+        loss: Loss = lambda policy, rows: self.loss(policy, rows, free, kappa)
+        step = self.loop.actor(learner.policy, learner.extra, batch, key, loss)
         metrics = {"penalty": kappa, "spent": spent(learner.policy, step.policy, batch)}
         return replace(step, metrics=metrics | step.metrics)
 

@@ -32,6 +32,7 @@ from holdfast.core.types import (
     CostTerms,
     Improvement,
     Learner,
+    check_range,
     check_units,
     in_units,
 )
@@ -53,10 +54,7 @@ class CPO:
     critic: CriticFit = CriticFit()
 
     def __post_init__(self) -> None:
-        if not 0 < self.hysteresis <= 1:
-            raise ValueError(
-                f"hysteresis={self.hysteresis} must lie in (0, 1]; 1.0 switches it off."
-            )
+        check_range(self, "(0, 1]", "1.0 switches it off", "hysteresis")
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)

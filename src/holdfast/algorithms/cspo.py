@@ -20,6 +20,7 @@ from jax import Array
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
+    Loss,
     Rows,
     check_clip,
     clipped_gain,
@@ -35,6 +36,7 @@ from holdfast.core.types import (
     CostTerms,
     Improvement,
     Learner,
+    check_range,
     check_units,
     in_units,
     replace,
@@ -73,13 +75,9 @@ class CSPO:
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
-        if self.correction < 0 or not self.weight_max > 0:
-            raise ValueError(
-                f"correction={self.correction} must not be negative and weight_max="
-                f"{self.weight_max} must be positive; correction=0 switches it off."
-            )
-        if not 0 <= self.weight_keep < 1:
-            raise ValueError(f"weight_keep={self.weight_keep} must lie in [0, 1); 0 is off.")
+        check_range(self, "[0, inf)", "0 switches it off", "correction")
+        check_range(self, "(0, inf)", "correction=0 switches it off", "weight_max")
+        check_range(self, "[0, 1)", "0 is off", "weight_keep")
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)
@@ -95,14 +93,10 @@ class CSPO:
         weight = self.weight(learner.policy, batch, state.weight)
         offset = (batch.cost_return - batch.cost_limit) / batch.horizon
         like = lambda x: x.astype(offset.dtype)
-        step = self.loop.joint(
-            learner,
-            state.moments,
-            batch,
-            key,
-            lambda policy, rows: self.loss(policy, rows, offset, like(price.value), like(weight)),
-            self.critic,
+        loss: Loss = lambda policy, rows: self.loss(
+            policy, rows, offset, like(price.value), like(weight)
         )
+        step = self.loop.joint(learner, state.moments, batch, key, loss, self.critic)
         metrics = {
             "multiplier": price.value.sum(),
             "sensitivity": weight.max(),

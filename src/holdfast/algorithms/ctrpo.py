@@ -31,6 +31,7 @@ from holdfast.core.types import (
     Learner,
     Metrics,
     check_interior,
+    check_range,
     check_units,
     in_units,
 )
@@ -71,18 +72,9 @@ class CTRPO:
                 f"beta={self.beta} must be positive; a small one (0.01) weakens the barrier, and "
                 "'trpo' has none."
             )
-        if not 0 < self.hysteresis <= 1:
-            raise ValueError(
-                f"hysteresis={self.hysteresis} must lie in (0, 1]; 1.0 switches it off."
-            )
-        if self.margin_confidence < 0 or self.spent_confidence < 0:
-            raise ValueError(
-                f"margin_confidence={self.margin_confidence} and "
-                f"spent_confidence={self.spent_confidence} must not be negative; 0 is off."
-            )
-
-        if not 0 <= self.landing < 1:
-            raise ValueError(f"landing={self.landing} must lie in [0, 1); 0 switches it off.")
+        check_range(self, "(0, 1]", "1.0 switches it off", "hysteresis")
+        check_range(self, "[0, inf)", "0 is off", "margin_confidence", "spent_confidence")
+        check_range(self, "[0, 1)", "0 switches it off", "landing")
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)

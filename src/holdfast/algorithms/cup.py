@@ -16,6 +16,7 @@ from jax import Array
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
+    Loss,
     Rows,
     check_clip,
     clipped_gain,
@@ -53,14 +54,8 @@ class CUP:
         gained = self.loop.joint(learner, learner.extra.moments, batch, first, gain, self.critic)
         half = gained.policy
         weight = self.coefficient(batch) * price.value.astype(batch.adv_c.dtype)
-        repaid = self.loop.actor(
-            half,
-            gained.extra,
-            batch,
-            second,
-            lambda policy, rows: self.projection(half, policy, rows, weight),
-            acted=old,
-        )
+        repay: Loss = lambda policy, rows: self.projection(half, policy, rows, weight)
+        repaid = self.loop.actor(half, gained.extra, batch, second, repay, acted=old)
         metrics = gained.metrics | {
             "projection_kl": repaid.metrics["kl"],
             "projection_passes": repaid.metrics["passes"],

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.first_order import FirstOrder, JointCritic, Rows
+from holdfast.core.first_order import FirstOrder, JointCritic, Loss, Rows
 from holdfast.core.multiplier import Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Improvement, Learner, replace
+from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,7 @@ class FOCOPS:
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
-        if not (self.temperature > 0 and self.state_kl > 0):
-            raise ValueError(
-                f"temperature={self.temperature} and state_kl={self.state_kl} must be positive."
-            )
+        check_range(self, "(0, inf)", "1.5 and 0.02 are usual", "temperature", "state_kl")
 
     def init(self, constraints: int, policy: Policy) -> Priced:
         return Priced(self.multiplier.init(constraints), self.loop.init(policy))
@@ -48,15 +45,8 @@ class FOCOPS:
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         price = self.multiplier.update(learner.extra.price, batch)
         batch = replace(batch, adv_r=mixed_advantage(batch, price.value, self.rescale))
-        old = learner.policy
-        step = self.loop.joint(
-            learner,
-            learner.extra.moments,
-            batch,
-            key,
-            lambda policy, rows: self.loss(old, policy, rows),
-            self.critic,
-        )
+        loss: Loss = lambda policy, rows: self.loss(learner.policy, policy, rows)
+        step = self.loop.joint(learner, learner.extra.moments, batch, key, loss, self.critic)
         return priced(step, price)
 
     def loss(self, old: Policy, policy: Policy, rows: Rows) -> Array:

@@ -16,6 +16,7 @@ from jax import Array
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
+    Loss,
     Rows,
     check_clip,
     clipped_cost,
@@ -32,6 +33,7 @@ from holdfast.core.types import (
     Improvement,
     Learner,
     check_interior,
+    check_range,
     check_units,
     in_units,
     replace,
@@ -55,8 +57,7 @@ class IPO:
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
-        if not self.sharpness > 0:
-            raise ValueError(f"sharpness={self.sharpness} must be positive; 20 is usual.")
+        check_range(self, "(0, inf)", "20 is usual", "sharpness")
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)
@@ -71,14 +72,8 @@ class IPO:
         slack = batch.cost_limit - batch.cost_return
         recovering = jnp.any(slack <= 0)
         weight, share = self.weight(batch), recovery_weights(slack <= 0, -slack, batch.cost_limit)
-        step = self.loop.joint(
-            learner,
-            learner.extra,
-            batch,
-            key,
-            lambda policy, rows: self.loss(policy, rows, weight, share, recovering),
-            self.critic,
-        )
+        loss: Loss = lambda policy, rows: self.loss(policy, rows, weight, share, recovering)
+        step = self.loop.joint(learner, learner.extra, batch, key, loss, self.critic)
         metrics = {
             "recovering": recovering,
             "penalty": jnp.where(recovering, 0.0, weight.sum()),

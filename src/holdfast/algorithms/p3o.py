@@ -16,6 +16,7 @@ from jax import Array
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
+    Loss,
     Rows,
     check_clip,
     clipped_cost,
@@ -30,6 +31,7 @@ from holdfast.core.types import (
     CostTerms,
     Improvement,
     Learner,
+    check_range,
     check_units,
     in_units,
     replace,
@@ -53,8 +55,7 @@ class P3O:
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
-        if not self.kappa > 0:
-            raise ValueError(f"kappa={self.kappa} must be positive; 'ppo' has no penalty.")
+        check_range(self, "(0, inf)", "'ppo' has no penalty", "kappa")
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)
@@ -66,14 +67,8 @@ class P3O:
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         offset = (batch.cost_return - batch.cost_limit) / batch.horizon
-        step = self.loop.joint(
-            learner,
-            learner.extra,
-            batch,
-            key,
-            lambda policy, rows: self.loss(policy, rows, offset),
-            self.critic,
-        )
+        loss: Loss = lambda policy, rows: self.loss(policy, rows, offset)
+        step = self.loop.joint(learner, learner.extra, batch, key, loss, self.critic)
         metrics = {"spent": spent(learner.policy, step.policy, batch)}
         return replace(step, metrics=metrics | step.metrics)
 

@@ -27,6 +27,7 @@ from holdfast.core.types import (
     CostTerms,
     Improvement,
     Learner,
+    check_range,
     check_units,
     in_units,
 )
@@ -44,11 +45,8 @@ class SBTRPO:
     critic: CriticFit = CriticFit()
 
     def __post_init__(self) -> None:
-        if not 0 < self.safety_bias <= 1:
-            raise ValueError(
-                f"safety_bias={self.safety_bias} must lie in (0, 1]; 1 repairs only, and 'trpo' "
-                "ignores the cost."
-            )
+        hint = "1 repairs only, and 'trpo' ignores the cost"
+        check_range(self, "(0, 1]", hint, "safety_bias")
 
     def check_costs(self, terms: CostTerms) -> None:
         check_units(self, self.cost_scale, terms)

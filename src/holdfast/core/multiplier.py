@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from holdfast.core.types import Batch, Improvement, replace
+from holdfast.core.types import Batch, Improvement, check_range, replace
 
 
 @jax.tree_util.register_dataclass
@@ -45,8 +45,7 @@ class Multiplier:
     """Largest λ; none: unbounded."""
 
     def __post_init__(self) -> None:
-        if not self.multiplier_lr > 0:
-            raise ValueError(f"multiplier_lr={self.multiplier_lr} must be positive; try 0.035.")
+        check_range(self, "(0, inf)", "try 0.035", "multiplier_lr")
         top = self.multiplier_max
         if self.multiplier_init < 0 or (top is not None and top < self.multiplier_init):
             raise ValueError(
@@ -109,12 +108,9 @@ class PID:
     """Largest λ; none: unbounded, which the division by 1 + λ makes harmless."""
 
     def __post_init__(self) -> None:
-        if self.pid_delay < 1:
-            raise ValueError(f"pid_delay={self.pid_delay} must be at least 1.")
-        if not 0 <= self.pid_smoothing < 1:
-            raise ValueError(f"pid_smoothing={self.pid_smoothing} must lie in [0, 1); 0 is off.")
-        if min(self.pid_p, self.pid_i, self.pid_d, self.pid_init) < 0:
-            raise ValueError("pid_p, pid_i, pid_d and pid_init must not be negative; 0 is off.")
+        check_range(self, "[1, inf)", "10 is usual", "pid_delay")
+        check_range(self, "[0, 1)", "0 is off", "pid_smoothing")
+        check_range(self, "[0, inf)", "0 is off", "pid_p", "pid_i", "pid_d", "pid_init")
 
     def init(self, constraints: int) -> Control:
         zero = jnp.zeros(constraints)

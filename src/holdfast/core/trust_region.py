@@ -25,7 +25,7 @@ from holdfast.core.linearise import Linearised, Worse, linearise, pessimistic
 from holdfast.core.move import Accept, Found, Move, Status, Trial, TryOut, backtrack, bracket
 from holdfast.core.policies import Policy
 from holdfast.core.solve import Product, conjugate_gradients, dense, mean_diagonal, woodbury
-from holdfast.core.types import Batch
+from holdfast.core.types import Batch, check_range
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,10 @@ class TrustRegion:
     """Divergence at which gradients are seen from where they look worse (SHAPO: 1e-5); 0 is off."""
 
     def __post_init__(self) -> None:
-        if not self.radius > 0:
-            raise ValueError(f"radius={self.radius} must be positive; 0.01 is the usual choice.")
-        if not 0 < self.shrink < 1:
-            raise ValueError(f"shrink={self.shrink} must lie in (0, 1); 0.8 is the usual choice.")
-        if self.damping < 0:
-            raise ValueError(f"damping={self.damping} must not be negative; 0 switches it off.")
-        if self.pessimism < 0:
-            raise ValueError(f"pessimism={self.pessimism} must not be negative; 0 switches it off.")
-        if self.cg_steps < 1 or self.backtracks < 1:
-            raise ValueError(
-                f"cg_steps={self.cg_steps} and backtracks={self.backtracks} must be at least 1."
-            )
+        check_range(self, "(0, inf)", "0.01 is the usual choice", "radius")
+        check_range(self, "(0, 1)", "0.8 is the usual choice", "shrink")
+        check_range(self, "[0, inf)", "0 switches it off", "damping", "pessimism")
+        check_range(self, "[1, inf)", "15 is the usual choice", "cg_steps", "backtracks")
 
     def check_search(self, line_search: bool) -> None:
         """Refuse a way of searching where nothing is searched for."""

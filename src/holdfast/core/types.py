@@ -27,6 +27,7 @@ __all__ = [
     "Learner",
     "Metrics",
     "check_interior",
+    "check_range",
     "check_units",
     "in_units",
     "replace",
@@ -126,6 +127,19 @@ class CostTerms:
     """Cost advantages are divided by their deviation."""
     discounted: bool = False
     """The limits are on discounted sums."""
+
+
+def check_range(settings: object, interval: str, hint: str, *names: str) -> None:
+    """Settings of these names must lie in an interval such as "(0, 1]"; `hint` is the remedy."""
+    low, high = map(float, interval[1:-1].split(","))
+    known = {"(0, inf)": "be positive", "[0, inf)": "not be negative", "[1, inf)": "be at least 1"}
+    must = known.get(interval, f"lie in {interval}")
+    for name in names:
+        value = getattr(settings, name)
+        above = value >= low if interval[0] == "[" else value > low
+        below = value <= high if interval[-1] == "]" or high == float("inf") else value < high
+        if not (above and below):
+            raise ValueError(f"{name}={value} must {must}; {hint}.")
 
 
 def check_units(algorithm: object, cost_scale: CostScale, terms: CostTerms) -> None:
