@@ -38,6 +38,12 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+class Unequal(ValueError):
+    """A machine with other versions; `node` is what Ray calls it."""
+
+    node = ""
+
+
 def refuse_versions(wanted: Mapping[str, str]) -> None:
     """On a machine of the cluster: its packages are those of the machine that asks."""
     here = versions()
@@ -46,7 +52,7 @@ def refuse_versions(wanted: Mapping[str, str]) -> None:
         if name == "python":  # bits do not depend on its last number
             theirs, ours = (".".join(text.split(".")[:2]) for text in (theirs, ours))
         if theirs != ours:
-            raise ValueError(
+            raise Unequal(
                 f"{platform.node()} has {name} {ours}, and this run was begun with {name} "
                 f"{theirs}: results would differ; install the same versions on all machines."
             )

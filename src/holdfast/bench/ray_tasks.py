@@ -3,23 +3,26 @@
 
 A task trains on its machine's own disk. After every checkpoint it hands over what is new in the run
 folder: to the driver through Ray, or to a storage that all can reach. A task that dies, with its
-worker or its whole machine, is given to another one, which goes on from what was handed over.
+worker or its whole machine, is given to another one, which goes on from what was handed over. A
+machine with other versions gets no second task as long as there are others.
 """
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from holdfast.bench.scheduler import BUSY
 from holdfast.bench.suite import Cell
 from holdfast.bench.train_cell import training
-from holdfast.cluster import connect, first_line, refuse_versions
+from holdfast.cluster import Unequal, connect, first_line, refuse_versions
 from holdfast.process import thread_limits, versions
 from holdfast.run import to_json
 from holdfast.runs.checkpoint import epochs, locked
@@ -28,6 +31,7 @@ from holdfast.runs.storage import (
     Files,
     Outbox,
     Remote,
+    StorageError,
     contents,
     deliver,
     place_of,
@@ -58,18 +62,35 @@ class Ray:
     ) -> None:
         self.out, self.jobs, self.threads = out.resolve(), jobs, threads
         self.storage = storage
-        self.moved: list[int] = []
-        """Bytes of each hand-over."""
+        self.moved: list[tuple[int, float]] = []
+        """Bytes of each hand-over, and seconds until they were on the disk here."""
+        self.refused: set[str] = set()
+        """Machines with other versions, by Ray's names."""
         self.ray = connect(address)
         # A worker ends with its task: the next one starts with fresh threads and memory.
-        options = {"num_cpus": threads, "max_retries": 0, "max_calls": 1}
-        task = self.ray.remote(num_returns="streaming", **options)(work)
-        self.task = task.options(runtime_env={"env_vars": thread_limits(threads)})
+        options: dict[str, Any] = {"num_cpus": threads, "max_retries": 0, "max_calls": 1}
+        options |= {"runtime_env": {"env_vars": thread_limits(threads)}}
+        self.task = self.ray.remote(num_returns="streaming", **options)(work)
 
     def slots(self) -> int:
         """As asked for, or as many as the cluster has room for; it may grow and shrink."""
-        cores = int(self.ray.cluster_resources().get("CPU", 1.0))
+        cores = sum(int(node["Resources"]["CPU"]) for node in self._nodes())
         return self.jobs or max(1, cores // self.threads)
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        """Those that can work, without the refused ones unless there are no others."""
+        alive = [n for n in self.ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+        return [n for n in alive if n["NodeID"] not in self.refused] or alive
+
+    def _where(self) -> Any:
+        """On any machine that may work."""
+        nodes = self._nodes()
+        names = {node["NodeID"] for node in nodes}
+        if not self.refused or not nodes or names & self.refused:
+            return "DEFAULT"
+        label = next(k for k, v in nodes[0]["Labels"].items() if v == nodes[0]["NodeID"])
+        found: Any = importlib.import_module("ray.util.scheduling_strategies")
+        return found.NodeLabelSchedulingStrategy({label: found.NotIn(*self.refused)})
 
     def start(self, cell: Cell) -> Task:
         folder, claim = self.out / cell.name, ExitStack()
@@ -77,24 +98,26 @@ class Ray:
             claim.close()
             return Task(folder, None, said=BUSY)
         kept = f"{self.storage.rstrip('/')}/{cell.name}" if self.storage else None
-        given = {} if kept else contents(Disk(folder))
-        stream = self.task.remote(to_json(cell.run), given, kept, versions())
-        return Task(folder, stream, claim)
+        given = contents(Disk(folder)) if epochs(folder) or not kept else {}
+        task = self.task.options(scheduling_strategy=self._where())
+        return Task(folder, task.remote(to_json(cell.run), given, kept, versions()), claim)
 
     def ended(self, jobs: Sequence[Task]) -> Sequence[Task]:
         """Takes in what the tasks have handed over, too."""
         streams = {id(job.stream): job for job in jobs if job.said is None}
         if streams:
             waiting = [job.stream for job in streams.values()]
-            ready, _ = self.ray.wait(waiting, num_returns=1, timeout=0.5, fetch_local=False)
-            for stream in ready:
-                self._take(streams[id(stream)])
+            look: Any = partial(self.ray.wait, waiting, fetch_local=False)
+            if look(num_returns=1, timeout=0.5)[0]:
+                for stream in look(num_returns=len(waiting), timeout=0)[0]:
+                    self._take(streams[id(stream)])
         elif not jobs:
             time.sleep(0.5)
         return [job for job in jobs if job.said is not None]
 
     def _take(self, job: Task) -> None:
         """The next hand-over, or the end."""
+        begin = time.perf_counter()
         try:
             files: Files = self.ray.get(next(job.stream))
         except StopIteration:
@@ -102,11 +125,14 @@ class Ray:
             job.said = "" if done else "it ended without a result"
         except self.ray.exceptions.RayTaskError as error:
             job.said = str(error.cause)
+            if isinstance(error.cause, Unequal):
+                self.refused.add(error.cause.node)
         except self.ray.exceptions.RayError as error:
             job.said = first_line(error)
         else:
             try:
-                self.moved.append(deliver(Disk(job.folder), files))
+                size = deliver(Disk(job.folder), files)
+                self.moved.append((size, time.perf_counter() - begin))
             except OSError as error:
                 job.said = f"'{job.folder}' cannot be written ({error.strerror or error})"
                 self.ray.cancel(job.stream, force=True)
@@ -127,28 +153,61 @@ def work(
     """The task: trains in a folder of its own and yields what is new in it.
 
     With a storage it begins from what lies there and keeps checkpoints there; the driver gets the
-    small files, which show how far it is.
+    small files, which show how far it is. If the storage fails, the driver gets all, and the next
+    attempt begins from that.
     """
-    refuse_versions(wanted)
+    _refuse_versions(wanted)
     with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
         folder = Path(home) / "run"
         folder.mkdir()
         place = place_of(storage) if storage else None
-        deliver(Disk(folder), contents(place) if place else files)
-        box = Outbox.up_to_date(folder)
-        if place:
-            yield contents(Disk(folder), small=True)
-        saved = epochs(folder)
-        for _ in training(folder, config):
-            if epochs(folder) != saved:
-                saved = epochs(folder)
-                yield handed(box.new(), place)
-        yield handed(box.new(), place)
+        stored = contents(place) if place else files
+        begun = max(stored, files, key=_newest)
+        deliver(Disk(folder), begun)
+        box = Outbox.up_to_date(folder) if begun is stored else Outbox(folder)
+        try:
+            if place:
+                yield contents(Disk(folder), small=True)
+            saved = epochs(folder)
+            for _ in training(folder, config):
+                if epochs(folder) != saved:
+                    saved = epochs(folder)
+                    yield handed(box, place, files)
+            yield handed(box, place, files)
+        except StorageError:
+            kept = contents(Disk(folder))
+            yield kept | _dropped(files, kept)
+            raise
 
 
-def handed(new: Files, place: Disk | Remote | None) -> Files:
-    """What the driver gets: all, or with a storage what is not a checkpoint."""
+def handed(box: Outbox, place: Disk | Remote | None, given: Files) -> Files:
+    """What the driver gets: all, or with a storage what is no checkpoint; those it gave may go."""
     if place is None:
-        return new
-    deliver(place, new)
-    return {name: content for name, content in new.items() if not name.startswith("checkpoint/")}
+        return box.take()
+    new = box.send(place)
+    small = {name: content for name, content in new.items() if not _of_checkpoint(name)}
+    return small | _dropped(given)
+
+
+def _dropped(given: Files, kept: Container[str] = ()) -> Files:
+    """The checkpoint that the driver gave is not needed there any more."""
+    return {n: None for n in reversed(given) if _of_checkpoint(n) and n not in kept}
+
+
+def _of_checkpoint(name: str) -> bool:
+    return name.startswith("checkpoint/")
+
+
+def _newest(files: Files) -> str:
+    """The name of the newest checkpoint that counts."""
+    return max((name for name in files if name.endswith("/state.json")), default="")
+
+
+def _refuse_versions(wanted: Mapping[str, str]) -> None:
+    """As `refuse_versions`; the driver learns which machine it is."""
+    try:
+        refuse_versions(wanted)
+    except Unequal as error:
+        ray: Any = importlib.import_module("ray")
+        error.node = ray.get_runtime_context().get_node_id()
+        raise

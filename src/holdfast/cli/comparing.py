@@ -29,9 +29,9 @@ from holdfast.cli.folders import Records
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
 from holdfast.run import Run, from_json, to_json
-from holdfast.runs.checkpoint import read_json, write_json
+from holdfast.runs.checkpoint import epochs, read_json, write_json
 from holdfast.runs.log import PUBLISHED_LIMIT, Setting, flatten
-from holdfast.runs.storage import fetch, runs_under
+from holdfast.runs.storage import fetch, here, runs_under
 
 
 def bench(
@@ -77,7 +77,7 @@ def bench(
     grid = cells(chosen, only)
     for cell in grid:
         refuse_untrusted((cell.run.env, cell.run.cost), cell.run.env_args, trust_env)
-    folder = Path("runs") / chosen.name if out is None else out
+    folder = Path("runs") / chosen.name if out is None else here(out)
     if storage:
         look_up(grid, storage, folder, cluster)
     cores = os.cpu_count() or 1
@@ -117,7 +117,7 @@ def look_up(grid: Sequence[Cell], storage: str, out: Path, cluster: str | None) 
         raise ValueError("--storage is where a cluster keeps its runs: name it with --cluster.")
     known = set(runs_under(storage))
     for cell in grid:
-        if cell.name in known:
+        if cell.name in known and not epochs(out / cell.name):  # else it has more than the storage
             fetch(f"{storage.rstrip('/')}/{cell.name}", out / cell.name, small=True)
 
 

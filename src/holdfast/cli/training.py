@@ -75,6 +75,7 @@ def tune(args: list[str]) -> None:
     """A new run that begins with the policy of another, under other settings."""
     from holdfast.cli.options import parse_run
     from holdfast.runs.folder import create, load_state, open_folder
+    from holdfast.runs.storage import at_hand, is_uri
     from holdfast.runs.training import begin_with
     from holdfast.train.environment import open_env
 
@@ -84,12 +85,12 @@ def tune(args: list[str]) -> None:
         raise ValueError(
             "train --from RUN takes algorithm and environment from the run: leave ALGO and ENV out."
         )
-    before = open_folder(Path(words[0]))
+    before = open_folder(at_hand(words[0]))
     state, _ = load_state(before)
     if state is None:
-        raise ValueError(f"'{before.path}' holds no checkpoint to begin with; train it first.")
+        raise ValueError(f"'{words[0]}' holds no checkpoint to begin with; train it first.")
     run, chosen = parse_run("", "", args, before.run)
-    run = replace(run, origin=f"{before.path}@{state.epoch}")
+    run = replace(run, origin=f"{words[0] if is_uri(words[0]) else before.path}@{state.epoch}")
     use_compilation_cache()
     env = open_env(run, trusted=chosen.trust_env, cluster=chosen.cluster)
     folder = create(chosen.out or default_out(run), run, env)

@@ -17,6 +17,7 @@ from holdfast.report.summary import summarise
 from holdfast.report.tables import write_tables
 from holdfast.runs.find import load, not_started
 from holdfast.runs.log import PUBLISHED_LIMIT
+from holdfast.runs.storage import at_hand, here, renew
 
 __all__ = ["report"]
 
@@ -42,7 +43,7 @@ def report(
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")
-    paths, folder = [Path(path) for path in dirs], Path(out)
+    paths, folder = [at_hand(path, small=True) for path in dirs], here(out)
     if not paths:
         raise ValueError("no folder to report on: pass at least one run folder or table.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,6 +62,8 @@ def report(
                     write_tables(folder / "tables", summary)
                     return page
             time.sleep(interval)
+            for path in paths:
+                renew(path)
         except KeyboardInterrupt:
             if not watch:
                 raise

@@ -25,6 +25,7 @@ from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.log import parse_limits
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
+from holdfast.runs.storage import here
 from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state, networks
 
@@ -57,6 +58,7 @@ class Folder:
 
 def create(path: Path, run: Run, env: VecEnv) -> Folder:
     """A new folder with its run.json; an existing run is never overwritten."""
+    path = here(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(
             f"'{path}' exists and is not empty: continue it with `holdfast resume {path}`, or "

@@ -12,10 +12,12 @@ from __future__ import annotations
 import atexit
 import os
 import posixpath
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -32,6 +34,10 @@ RANK = {"run.json": -1, "state.safetensors": 1, "state.json": 2, "done.json": 3}
 
 class StorageError(CheckpointError):
     """A storage that cannot be read or written, after several tries; nothing is lost here."""
+
+
+class Gone(StorageError):
+    """A file that is not there, or not any more."""
 
 
 class Place(Protocol):
@@ -60,7 +66,10 @@ class Disk:
         return [name for name in names if not hidden(name)]
 
     def read(self, name: str) -> bytes:
-        return (self.path / name).read_bytes()
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError as error:
+            raise Gone(f"'{self.path}' lacks a file that it listed ({name}).") from error
 
     def write(self, name: str, content: bytes) -> None:
         target = self.path / confined(name)
@@ -70,8 +79,9 @@ class Disk:
     def remove(self, name: str) -> None:
         target = self.path / confined(name)
         target.unlink(missing_ok=True)
-        if target.parent != self.path and not any(target.parent.iterdir()):
-            target.parent.rmdir()
+        with suppress(OSError):  # folders that are still needed, or gone as well
+            for folder in target.relative_to(self.path).parents[:-1]:
+                (self.path / folder).rmdir()
 
 
 @dataclass(frozen=True)
@@ -118,9 +128,12 @@ class Remote:
         for attempt in range(1, TRIES + 1):
             try:
                 return action(*_filesystem(self.uri))
-            except (OSError, TimeoutError, ConnectionError) as error:
+            except StorageError:
+                raise
+            except Exception as error:  # clients of storages have errors of their own
+                kind = Gone if isinstance(error, FileNotFoundError) else StorageError
                 if attempt == TRIES or isinstance(error, PermissionError | FileNotFoundError):
-                    raise StorageError(
+                    raise kind(
                         f"'{self.uri}' cannot be {what} ({type(error).__name__}: {error}), asked "
                         f"{attempt} time(s): check the address, the credentials and the space "
                         "there; nothing on this machine is lost, and the same command goes on."
@@ -150,6 +163,16 @@ def is_uri(where: str | os.PathLike[str]) -> bool:
     return "://" in os.fspath(where)
 
 
+def here(where: str | os.PathLike[str]) -> Path:
+    """A folder of this machine to write into."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(where)):  # a Path has one slash of the two
+        raise ValueError(
+            f"'{os.fspath(where)}' is a URI, and what is asked for is written to a folder of this "
+            "machine: name one; `bench --storage` and `resume` are what keeps runs under URIs."
+        )
+    return Path(where)
+
+
 def place_of(where: str | os.PathLike[str]) -> Disk | Remote:
     return Remote(os.fspath(where)) if is_uri(where) else Disk(Path(where))
 
@@ -172,33 +195,50 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (RANK.get(PurePosixPath(name).name, 0), name))
 
 
+Stamp = tuple[int, int] | None
+"""Size and time of a file; None: there is none."""
+
+
 @dataclass
 class Outbox:
-    """What of a folder has been handed over."""
+    """What of a folder has arrived elsewhere."""
 
     folder: Path
-    sent: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    arrived: dict[str, Stamp] = field(default_factory=dict[str, Stamp])
 
     @classmethod
     def up_to_date(cls, folder: Path) -> Outbox:
         """The other side has what lies here now."""
         box = cls(folder)
-        box.new()
+        box.take()
         return box
 
-    def new(self) -> Files:
-        """What has changed since the last time."""
+    def take(self) -> Files:
+        """What has changed since; the caller brings it there."""
+        changed = self._changed()
+        self.arrived |= changed
+        return {name: self._content(name, stamp) for name, stamp in changed.items()}
+
+    def send(self, place: Place) -> Files:
+        """What has changed since goes to a place; what fails is still new the next time."""
         files: Files = {}
-        disk, seen = Disk(self.folder), dict[str, tuple[int, int]]()
-        for name in in_order(disk.names()):
-            told = (self.folder / name).stat()
-            seen[name] = told.st_size, told.st_mtime_ns
-            if self.sent.get(name) != seen[name]:
-                files[name] = disk.read(name)
-        for name in reversed(in_order(self.sent.keys() - seen.keys())):
-            files[name] = None
-        self.sent = seen
+        for name, stamp in self._changed().items():
+            files[name] = self._content(name, stamp)
+            deliver(place, {name: files[name]})
+            self.arrived[name] = stamp
         return files
+
+    def _changed(self) -> dict[str, Stamp]:
+        """In the order of writing; what is gone comes last, what makes it count first."""
+        names = in_order(Disk(self.folder).names())
+        told = {name: (self.folder / name).stat() for name in names}
+        stamps = {name: (stat.st_size, stat.st_mtime_ns) for name, stat in told.items()}
+        gone = [n for n, stamp in self.arrived.items() if stamp is not None and n not in stamps]
+        now: dict[str, Stamp] = stamps | dict.fromkeys(reversed(in_order(gone)))
+        return {name: stamp for name, stamp in now.items() if self.arrived.get(name) != stamp}
+
+    def _content(self, name: str, stamp: Stamp) -> bytes | None:
+        return None if stamp is None else Disk(self.folder).read(name)
 
 
 def deliver(place: Place, files: Mapping[str, bytes | None]) -> int:
@@ -212,13 +252,25 @@ def deliver(place: Place, files: Mapping[str, bytes | None]) -> int:
 
 
 def contents(place: Place, small: bool = False) -> Files:
-    """A run folder as bytes with its newest checkpoint; `small`: one or many, without any."""
-    names = place.names()
+    """A run folder as bytes with its newest checkpoint; `small`: one or many, without any.
+
+    A checkpoint that its writer replaces meanwhile is gone; then a newer one is there.
+    """
+    for _ in range(TRIES):
+        try:
+            return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
+        except Gone:
+            continue
+    return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
+
+
+def _wanted(names: Iterable[str], small: bool) -> list[str]:
+    names = list(names)
     wanted = [name for name in names if "checkpoint" not in PurePosixPath(name).parts]
     states = sorted(posixpath.dirname(name) for name in names if name.endswith("/state.json"))
     if states and not small:
         wanted += [name for name in names if posixpath.dirname(name) == states[-1]]
-    return {name: place.read(name) for name in in_order(wanted)}
+    return wanted
 
 
 def fetch(where: str | os.PathLike[str], folder: Path, small: bool = False) -> Path:
@@ -235,8 +287,17 @@ def runs_under(where: str) -> Iterator[str]:
             yield name.removesuffix("run.json").rstrip("/")
 
 
-BORROWED: dict[Path, tuple[str, Outbox]] = {}
-"""Copies of this process → the URI they came from, and what lies there."""
+@dataclass(frozen=True)
+class Copy:
+    """What lies under a URI, on this machine for as long as this process lives."""
+
+    uri: str
+    small: bool
+    box: Outbox
+
+
+COPIES: dict[Path, Copy] = {}
+"""Of this process, by their folder."""
 
 
 def at_hand(where: str | os.PathLike[str], small: bool = False) -> Path:
@@ -244,17 +305,33 @@ def at_hand(where: str | os.PathLike[str], small: bool = False) -> Path:
     if not is_uri(where):
         return Path(where)
     uri = os.fspath(where).rstrip("/")
-    home = Path(tempfile.mkdtemp(prefix="holdfast-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    folder = fetch(uri, home / posixpath.basename(uri), small)
-    if not Disk(folder).names():
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-")) / posixpath.basename(uri)
+    COPIES[folder] = Copy(uri, small, Outbox(folder))
+    atexit.register(_forget, folder)
+    fetch(uri, folder, small)
+    if not COPIES[folder].box.take():
         raise StorageError(f"'{uri}' holds no files: check the address.")
-    BORROWED[folder] = uri, Outbox.up_to_date(folder)
     return folder
 
 
+def _forget(folder: Path) -> None:
+    if COPIES.pop(folder, None):
+        shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def renew(folder: Path) -> None:
+    """A copy is made anew; any other folder is as it is."""
+    if folder in COPIES:
+        fetch(COPIES[folder].uri, folder, COPIES[folder].small)
+
+
 def give_back(folder: Path) -> None:
-    """What is new in such a copy goes to where it came from."""
-    if folder in BORROWED:
-        uri, box = BORROWED[folder]
-        deliver(Remote(uri), box.new())
+    """What is new in a copy goes to where it came from; if it cannot, the copy stays for good."""
+    if folder not in COPIES:
+        return
+    try:
+        COPIES[folder].box.send(Remote(COPIES[folder].uri))
+    except StorageError as error:
+        del COPIES[folder]
+        lacking = f"; what it lacks is kept in '{folder}'."
+        raise StorageError(str(error).removesuffix(".") + lacking) from error
