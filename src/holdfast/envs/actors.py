@@ -6,6 +6,9 @@ An actor that is lost, with its process or its machine, is replaced wherever the
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +22,8 @@ from holdfast.process import versions
 
 LOOK = 0.5
 """Seconds between two looks at how far an actor is."""
+PATIENCE = 30.0
+"""Seconds after which an actor that has not begun is told of."""
 
 
 class Hosted:
@@ -60,6 +65,7 @@ class Actor:
         self.actor = ray.remote(**options)(Hosted).remote()
         self.pending: Any = None
         self.reason = "by Ray"
+        self.asked = time.monotonic()
         pickled = np.frombuffer(cloudpickle.dumps(open_share), np.uint8)
         self.tell({"versions": versions()}, {"open_share": pickled})
 
@@ -72,11 +78,23 @@ class Actor:
     def hear(self, on_progress: OnProgress | None) -> Message:
         try:
             while not self.ray.wait([self.pending], timeout=LOOK)[0]:
+                self._tell_of_waiting()
                 if on_progress is not None:
                     on_progress(self.ray.get(self.actor.steps.remote()))
+            self.asked = math.inf
             return Message(*self.ray.get(self.pending))
         except self.ray.exceptions.RayError as error:
             raise self._gone(error) from error
+
+    def _tell_of_waiting(self) -> None:
+        """Once, of an actor that has never answered."""
+        if time.monotonic() - self.asked > PATIENCE:
+            self.asked = math.inf
+            logging.getLogger("holdfast").warning(
+                "a worker has not begun after %g s: the cluster may have no core free for it "
+                "(`ray status` tells); it begins as soon as there is one.",
+                PATIENCE,
+            )
 
     def _gone(self, error: Exception) -> Disconnected:
         self.reason = first_line(error)
