@@ -18,7 +18,7 @@ from rich.text import Text
 from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv
 from holdfast.run import Run
-from holdfast.runs.progress import Row
+from holdfast.runs.progress import Row, costs_of
 from holdfast.train.environment import describe_acting
 
 
@@ -88,21 +88,12 @@ class Bar:
 
     def line(self, env_steps: int) -> str:
         assert self.row is not None
-        costs = " ".join(f"{n} {v:.1f}/{b:g}" for n, v, b in self.costs())
+        costs = " ".join(f"{n} {v:.1f}/{b:g}" for n, v, b in costs_of(self.row, self.limits))
         return (
             f"{env_steps:>11,} steps  return {self.row['ep_return']:.1f}  {costs}  "
             f"regret {self.row['cost_regret_raw']:.0f}  {self.mode()}  "
             f"{self.row['steps_per_second']:,.0f} steps/s  {clock(self.left(env_steps))} left"
         )
-
-    def costs(self) -> list[tuple[str, float, float]]:
-        """(name, cost, limit) of each constraint."""
-        row = self.row or {}
-        single = len(self.limits) == 1
-        return [
-            (name, float(row["ep_cost" if single else f"ep_cost/{name}"]), limit)
-            for name, limit in self.limits.items()
-        ]
 
     def mode(self) -> str:
         return "recovering" if (self.row or {}).get("recovering", 0) else "improving"
@@ -117,7 +108,7 @@ class Bar:
         table.add_row(self.progress)
         if self.row is not None:
             text = Text.assemble("return ", (f"{self.row['ep_return']:.1f}", "bold cyan"))
-            for name, cost, limit in self.costs():
+            for name, cost, limit in costs_of(self.row, self.limits):
                 style = "bold red" if cost > limit else "bold green"
                 text.append(f"   {name} ").append(f"{cost:.1f}", style).append(f" / {limit:g}")
             text.append(f"   regret {self.row['cost_regret_raw']:.0f}   ")

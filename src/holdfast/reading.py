@@ -18,7 +18,7 @@ MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError
 """What taking apart data of another form than expected may raise."""
 
 
-def told(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What was wrong, for the end of a sentence."""
     if isinstance(error, KeyError):
         return f"it lacks {error}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.algorithms import ALGORITHMS
-from holdfast.bench.estimate import duration, forecast, volume
+from holdfast.bench.estimate import duration, effort, volume
 from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
 from holdfast.cli.comparing import begun_cells, bench, refuse_other_settings
 from holdfast.run import to_json
@@ -186,9 +186,9 @@ def test_the_forecast_learns_from_earlier_runs(tmp_path: Path):
     folder.mkdir()
     (folder / "progress.csv").write_text("epoch,env_steps,steps_per_second\n1,200,1000\n")
     mine = [cell for cell in found if cell.run.env == "probe/Speed-v0"]
-    known = forecast(mine, tmp_path, jobs=2)
+    known = effort(mine, tmp_path, jobs=2)
     assert known.measured == known.cells == 6
-    alone = forecast(mine, tmp_path, jobs=1)
+    alone = effort(mine, tmp_path, jobs=1)
     assert alone.seconds == pytest.approx(6 * 15 + 6 * 100 - 0.2)
     assert alone.seconds / 2 <= known.seconds < alone.seconds
     assert "earlier runs" in str(known)

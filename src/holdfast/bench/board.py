@@ -18,7 +18,7 @@ from holdfast.bars import clock
 from holdfast.bench.suite import Cell
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.log import parse_limits
-from holdfast.runs.progress import tail
+from holdfast.runs.progress import costs_of, tail
 
 REFRESH, LINE = 0.5, 10.0
 """Seconds between updates of a terminal; between lines where there is none."""
@@ -95,7 +95,7 @@ class Board:
         if "ep_return" not in row:
             return "starting"
         shown = []
-        for label, cost, limit in costs(row, self.limits(name)):
+        for label, cost, limit in costs_of(row, self.limits(name)):
             text = f"{cost:.1f}/{limit:g}"
             colour = "green" if cost <= limit else "red"
             shown.append(f"{label} [{colour}]{text}[/]" if self.live else f"{label} {text}")
@@ -113,10 +113,3 @@ class Board:
     def close(self) -> None:
         if self.live is not None:
             self.live.stop()
-
-
-def costs(row: Mapping[str, float], limits: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """(name, cost, limit) of each constraint."""
-    several = len(limits) > 1
-    column = lambda name: row.get(f"ep_cost/{name}" if several else "ep_cost", 0.0)
-    return [(name, column(name), limit) for name, limit in limits.items()]

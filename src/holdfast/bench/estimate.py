@@ -31,7 +31,7 @@ START_UP = 15.0
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Effort:
     seconds: float
     """Until all cells are done, with so many at a time."""
     cpu_hours: float
@@ -54,7 +54,7 @@ class Forecast:
         )
 
 
-def forecast(cells: Sequence[Cell], out: Path, jobs: int) -> Forecast:
+def effort(cells: Sequence[Cell], out: Path, jobs: int) -> Effort:
     """The time that the unfinished cells need."""
     paces = _paces(cells, out)
     timed: dict[str, tuple[float, float]] = {}
@@ -75,7 +75,7 @@ def forecast(cells: Sequence[Cell], out: Path, jobs: int) -> Forecast:
             pace = 1.0 / (1.0 / timed[run.env][0] + LEARNING)
         needs.append(START_UP + left / pace)
         size += run.keep * timed[run.env][1] + run.epochs * ROW
-    return Forecast(_schedule(needs, jobs), sum(needs) / 3600, known, len(needs), size)
+    return Effort(_schedule(needs, jobs), sum(needs) / 3600, known, len(needs), size)
 
 
 def _paces(cells: Sequence[Cell], out: Path) -> dict[tuple[str, str], float]:

@@ -87,7 +87,7 @@ def train_cells(
 
 
 @dataclass(frozen=True, eq=False)
-class Process:
+class CellProcess:
     """A cell at work in a process; its complaints go to `log`."""
 
     folder: Path
@@ -106,7 +106,7 @@ class Local:
     def slots(self) -> int:
         return self.jobs
 
-    def start(self, cell: Cell) -> Process:
+    def start(self, cell: Cell) -> CellProcess:
         folder = self.out / cell.name
         log = open(self.out / "logs" / f"{cell.name}.log", "ab")
         process = subprocess.Popen(
@@ -122,13 +122,13 @@ class Local:
             process.stdin.flush()
         except BrokenPipeError:
             pass  # it died at once; its exit code tells
-        return Process(folder, log, process)
+        return CellProcess(folder, log, process)
 
-    def ended(self, jobs: Sequence[Process]) -> list[Process]:
+    def ended(self, jobs: Sequence[CellProcess]) -> list[CellProcess]:
         time.sleep(0.2)
         return [job for job in jobs if job.process.poll() is not None]
 
-    def outcome(self, job: Process) -> str:
+    def outcome(self, job: CellProcess) -> str:
         code = job.process.returncode
         _close(job)
         if (job.folder / "done.json").exists():
@@ -140,7 +140,7 @@ class Local:
         lines = Path(job.log.name).read_text("utf-8", errors="replace").strip().splitlines()
         return lines[-1].removeprefix("holdfast: ") if lines else f"ended with code {code}"
 
-    def stop(self, job: Process) -> None:
+    def stop(self, job: CellProcess) -> None:
         job.process.terminate()
         try:
             job.process.wait(5)
@@ -150,7 +150,7 @@ class Local:
         _close(job)
 
 
-def _close(job: Process) -> None:
+def _close(job: CellProcess) -> None:
     if job.process.stdin is not None:
         job.process.stdin.close()
     job.log.close()

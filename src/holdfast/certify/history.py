@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.holding import stretches
-
-Row = Mapping[str, float | int]
+from holdfast.runs.progress import Row
 
 
 @dataclass(frozen=True)

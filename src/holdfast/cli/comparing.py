@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.bench.board import Board
-from holdfast.bench.estimate import forecast
+from holdfast.bench.estimate import effort
 from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import (
@@ -82,7 +82,7 @@ def bench(
         look_up(grid, storage, folder, cluster)
     cores = os.cpu_count() or 1
     at_once = jobs if jobs is not None else max(1, cores // max(1, threads))
-    console = Console(stderr=True)
+    console = Console(stderr=True, highlight=False)
     refuse_other_settings(grid, folder)
     announce(console, chosen, grid, folder, at_once)
     if dry_run:
@@ -148,33 +148,28 @@ def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jo
     for cell in grid:
         label = cell.name.removesuffix(f"_{plain_word(cell.run.env)}_seed{cell.run.seed}")
         rows.setdefault(label, []).append(cell)
-    console.print(f"[bold]{escape(suite.name)}[/] {escape(suite.description)}", highlight=False)
+    console.print(f"[bold]{escape(suite.name)}[/] {escape(suite.description)}")
     table = Table("algorithm", "tasks", "seeds", "done", box=None)
     for label, members in rows.items():
         tasks, seeds = {c.run.env for c in members}, {c.run.seed for c in members}
         finished = sum(c in done for c in members)
         table.add_row(label, str(len(tasks)), str(len(seeds)), f"{finished} of {len(members)}")
     console.print(table)
-    console.print(
-        f"on {', '.join(sorted({c.run.env for c in grid}))}", highlight=False, markup=False
-    )
+    console.print(f"on {', '.join(sorted({c.run.env for c in grid}))}", markup=False)
     steps = grid[0].run.epochs * grid[0].run.epoch_steps
     console.print(
-        f"{len(grid)} runs of {steps:,} steps, {len(done)} done, {jobs} at a time, in {out}",
-        highlight=False,
+        f"{len(grid)} runs of {steps:,} steps, {len(done)} done, {jobs} at a time, in {out}"
     )
     if len(done) < len(grid):
-        console.print(f"Time: {forecast(grid, out, jobs)}", highlight=False)
+        console.print(f"Time: {effort(grid, out, jobs)}")
 
 
 def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str, str]) -> None:
     """Say what failed and where its log is, and how to see the results."""
-    console.print(f"{len(grid) - len(failed)} of {len(grid)} runs are done.", highlight=False)
+    console.print(f"{len(grid) - len(failed)} of {len(grid)} runs are done.")
     for name, reason in failed.items():
-        console.print(
-            f"  {name}: {reason} (see {out / 'logs' / name}.log)", highlight=False, markup=False
-        )
-    console.print(f"Report: holdfast report {out} -o {out / 'report'}", highlight=False)
+        console.print(f"  {name}: {reason} (see {out / 'logs' / name}.log)", markup=False)
+    console.print(f"Report: holdfast report {out} -o {out / 'report'}")
     if failed:
         raise RuntimeError(f"{len(failed)} runs failed; mend the cause and repeat the command.")
 

@@ -120,13 +120,13 @@ def _constraints(
 
 def show_solution(source: str, report: dict[str, Any]) -> None:
     """Print a solution as tables."""
-    console = Console()
+    console = Console(highlight=False)
     if report["status"] == "infeasible":
-        console.print(f"[bold red]infeasible[/]: {report['message']}", highlight=False)
+        console.print(f"[bold red]infeasible[/]: {report['message']}")
         return
     console.print(f"[bold]{source}[/]: optimum V_r = [cyan]{report['reward_return']:.8g}[/]")
     gap = report["dual_bound"] - report["reward_return"]
-    console.print(f"dual bound minus optimum {gap:.1e}", highlight=False)
+    console.print(f"dual bound minus optimum {gap:.1e}")
     table = Table("constraint", "V_c", "limit", "state", "shadow price", box=None)
     for i, row in enumerate(report["constraints"]):
         limit = "inf" if row["cost_limit"] is None else f"{row['cost_limit']:.6g}"
@@ -165,7 +165,7 @@ def verify(
         table.add_row(
             claim.text, claim.where, f"{claim.worst:.1e}", f"{claim.allowed:.0e}", verdict
         )
-    Console().print(table)
+    Console(highlight=False).print(table)
     if not all(claim.holds for claim in claims):
         raise SystemExit(1)
 

@@ -16,7 +16,7 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     """Algorithms, or the settings of one and what each preset changes."""
     from holdfast.algorithms import ALGORITHMS
 
-    console = Console()
+    console = Console(highlight=False)
     if not algorithm:
         table = Table("name", "what it does", box=None, title="Algorithms", title_justify="left")
         for name, entry in ALGORITHMS.items():
@@ -39,9 +39,9 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     console.print(table)
     for preset in PRESETS:
         changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}
-        console.print(f"\n[bold]--preset {preset}[/] changes", highlight=False)
+        console.print(f"\n[bold]--preset {preset}[/] changes")
         for setting, value in changes.items():
-            console.print(f"  {setting.split('.')[-1]} = {value}", highlight=False)
+            console.print(f"  {setting.split('.')[-1]} = {value}")
         if not changes:
             console.print("  nothing")
 
@@ -70,26 +70,25 @@ def envs_command(env: tyro.conf.Positional[str] = "") -> None:
     from holdfast.envs.make import known_ids
     from holdfast.envs.probe import PROBES
 
-    console = Console()
+    console = Console(highlight=False)
     if not env:
         for name in known_ids():
-            console.print(name, highlight=False)
+            console.print(name)
         console.print("\nAny Gymnasium id that reports a cost works too: `holdfast check ENV`.")
     elif env in PROBES:
         probe = PROBES[env]
-        console.print(f"[bold]{env}[/]: {probe.summary}", highlight=False)
-        console.print(f"observations {probe.observation_space}", highlight=False)
-        console.print(f"actions      {probe.action_space}", highlight=False)
-        console.print(f"limits       {probe.cost_limits}", highlight=False)
+        console.print(f"[bold]{env}[/]: {probe.summary}")
+        console.print(f"observations {probe.observation_space}")
+        console.print(f"actions      {probe.action_space}")
+        console.print(f"limits       {probe.cost_limits}")
         console.print(
             f"best safe return {probe.optimal_safe_return:g}, without limits "
-            f"{probe.optimal_return:g}; at most {probe.horizon} steps",
-            highlight=False,
+            f"{probe.optimal_return:g}; at most {probe.horizon} steps"
         )
     else:
         from holdfast.envs.native import describe
 
-        console.print(str(describe(env)), highlight=False, markup=False)
+        console.print(str(describe(env)), markup=False)
 
 
 def check_command(
@@ -121,4 +120,4 @@ def check_command(
         from holdfast.envs.check.chance import chance_in
 
         said = str(chance_in(env, args, constraints, cost))
-        Console().print(said, highlight=False, markup=False)
+        Console(highlight=False).print(said, markup=False)

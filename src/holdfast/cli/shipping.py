@@ -24,10 +24,10 @@ def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy
     from holdfast.agent import Agent
 
     agreement = Agent.load(run).export(out)
-    console = Console()
+    console = Console(highlight=False)
     for file in agreement.files:
-        console.print(f"Wrote:   {file}", highlight=False, soft_wrap=True, markup=False)
-    console.print(f"Checked: {agreement}", highlight=False, soft_wrap=True)
+        console.print(f"Wrote:   {file}", soft_wrap=True, markup=False)
+    console.print(f"Checked: {agreement}", soft_wrap=True)
 
 
 def watch_command(
@@ -79,11 +79,11 @@ def watch_command(
         env_args=args_of(env, env_arg),
         trust_env=trust_env,
     )
-    console = Console()
+    console = Console(highlight=False)
     if made is not None:
         if made != out:
-            console.print("This environment cannot be drawn, so here is a plot.", highlight=False)
-        console.print(f"Wrote: {made}", highlight=False, soft_wrap=True, markup=False)
+            console.print("This environment cannot be drawn, so here is a plot.")
+        console.print(f"Wrote: {made}", soft_wrap=True, markup=False)
 
 
 def certify_command(
@@ -144,6 +144,6 @@ def certify_command(
             on_progress=bar.update,
         )
     give_back(run)
-    console = Console()
-    console.print(f"Page: {page}", highlight=False, soft_wrap=True, markup=False)
-    console.print(f"Data: {data}", highlight=False, soft_wrap=True, markup=False)
+    console = Console(highlight=False)
+    console.print(f"Page: {page}", soft_wrap=True, markup=False)
+    console.print(f"Data: {data}", soft_wrap=True, markup=False)

@@ -31,7 +31,7 @@ def fail(message: str, code: int) -> NoReturn:
     """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
     plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
     told = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast[wandb]' is no markup
-    Console(stderr=True).print(told, highlight=False, soft_wrap=True)
+    Console(stderr=True, highlight=False).print(told, soft_wrap=True)
     raise SystemExit(code)
 
 
@@ -162,7 +162,7 @@ def follow(
         }
         for what, how in said.items():
             line = f"{what + ':':<12}{how}"
-            Console().print(line, highlight=False, soft_wrap=True, markup=False)
+            Console(highlight=False).print(line, soft_wrap=True, markup=False)
 
 
 @contextmanager
@@ -215,7 +215,7 @@ def resume_command(
     state, complaints = load_state(folder)
     folder = extended(folder, state, None if steps is None else int(steps))
     for complaint in complaints:
-        Console(stderr=True).print(f"[yellow]skipped:[/] {escape(complaint)}", highlight=False)
+        Console(stderr=True, highlight=False).print(f"[yellow]skipped:[/] {escape(complaint)}")
     folder = replace(folder, run=renamed(folder.run, env, env_arg, cost))
     batch = open_env(folder.run, env, cost, trusted=trust_env, cluster=cluster)
     done = state.epoch * folder.run.epoch_steps if state else 0
@@ -251,7 +251,7 @@ def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("run
     from holdfast.runs.training import train_in_folder
     from holdfast.train.environment import Spaces, open_env
 
-    console = Console()
+    console = Console(highlight=False)
     use_compilation_cache()
     run = demo_run(seed, steps)
     env = open_env(run)
@@ -260,8 +260,7 @@ def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("run
         "[bold]C-TRPO[/] learns to run ([bold]HalfCheetah[/]) but may exceed a speed of 3.21 in at "
         f"most {limit:g} of the 1000 steps of an episode.\nWatch the return "
         "rise and the cost approach its limit; an update above the limit only reduces the cost.\n"
-        f"{run.steps:,} steps, then fresh episodes that judge the policy.\n",
-        highlight=False,
+        f"{run.steps:,} steps, then fresh episodes that judge the policy.\n"
     )
     if (out / "run.json").exists():
         shutil.rmtree(out)
@@ -281,11 +280,10 @@ def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("run
         )
     result.print(console)
     if result.verdict.safe == "undecided":
-        console.print(f"Decide:     holdfast evaluate {out} --until-decided", highlight=False)
+        console.print(f"Decide:     holdfast evaluate {out} --until-decided")
     picture = plot_run(folder, out / "progress.png")
-    console.print(f"\nPicture:    {picture}\nRun folder: {out}", highlight=False)
+    console.print(f"\nPicture:    {picture}\nRun folder: {out}")
     console.print(
         f"See it:     holdfast watch {out} -o film.gif\n"
-        f"Go on:      holdfast resume {out} --steps 1e6",
-        highlight=False,
+        f"Go on:      holdfast resume {out} --steps 1e6"
     )

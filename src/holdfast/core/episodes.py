@@ -18,9 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.by_age import ages, by_age
+from holdfast.core.by_age import Floats, ages, by_age
 
-Floats = NDArray[np.float64]
 CostEstimate = Literal["window", "epoch"]
 
 WINDOW = 50

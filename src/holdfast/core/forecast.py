@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from holdfast.core.by_age import Floats
+
 FORGET = 0.95
 
 

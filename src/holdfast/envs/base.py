@@ -6,7 +6,7 @@ An environment resets itself in the step that ends an episode; the true successo
 so that bootstrapping needs no special case.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -84,6 +84,18 @@ class VecEnv(Protocol):
     def close(self) -> None:
         """Release processes and simulators."""
         ...
+
+
+OPTIONAL = (
+    "cost_bounds cost_limits cost_parts native_action_space native_observation_space time_limit"
+).split()
+
+
+def adopt(batch: object, source: object, names: Iterable[str] = OPTIONAL) -> None:
+    """Give a batch the optional attributes of what it stands for."""
+    for name in names:
+        if hasattr(source, name):
+            setattr(batch, name, getattr(source, name))
 
 
 def actions_of(label: str, action: Any, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -23,13 +23,10 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import cloudpickle
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.envs.acting import Actor
+from holdfast.envs.acting import Actor, Arrays
 from holdfast.envs.base import Floats, OnProgress, VecEnv
 from holdfast.envs.rollout import Round, collect, play_round
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class Disconnected(Exception):

@@ -28,6 +28,7 @@ from holdfast.envs.base import (
     Step,
     VecEnv,
     actions_of,
+    adopt,
 )
 from holdfast.envs.rollout import Rollout, Round, check_noise
 from holdfast.envs.worker import Arrays, Disconnected, Message, Peer, Process, Start, stop
@@ -67,11 +68,7 @@ class WorkerEnv:
         """
         self.label, self.cost_names, self.num_envs = label, model.cost_names, num_envs
         self.observation_space, self.action_space = model.observation_space, model.action_space
-        self.time_limit: int | None = getattr(model, "time_limit", None)
-        self.cost_bounds: tuple[float, ...] | None = getattr(model, "cost_bounds", None)
-        for name in ("native_observation_space", "native_action_space", "cost_limits"):
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
+        adopt(self, model)
         self._action_shape = (num_envs, *(self.action_space.shape or ()))
         self._shares = shares(num_envs, min(workers, num_envs))
         self.workers = len(self._shares)

@@ -17,6 +17,7 @@ from holdfast.core.stats import Array, Estimate
 from holdfast.report.curves import CURVES, Curve, curves
 from holdfast.report.finals import regret_column
 from holdfast.report.summary import Summary
+from holdfast.runs.checkpoint import write_atomic
 from holdfast.runs.log import Setting
 
 SCRIPTS = ("stats.js", "charts.js", "holding.js", "page.js")
@@ -43,9 +44,7 @@ def write_page(out: Path, data: dict[str, Any]) -> Path:
                 break
         pieces.append(line)
     target = out / "report.html"
-    fresh = target.with_suffix(".part")
-    fresh.write_text("".join(pieces), "utf-8")
-    fresh.replace(target)
+    write_atomic(target, "".join(pieces).encode())
     return target
 
 

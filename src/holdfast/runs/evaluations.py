@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.evaluate import Evaluation
-from holdfast.reading import MALFORMED, told
+from holdfast.reading import MALFORMED, reason
 from holdfast.runs import checkpoint
 
 Acting = Literal["sampled", "greedy"]
@@ -44,4 +44,4 @@ def read_violations(folder: Path, acting: Acting, epoch: int) -> tuple[float, fl
         rate = float(kept["violation_rate"]["estimate"])
         return rate, worst("distance"), worst("distance_violating")
     except MALFORMED as error:
-        raise ValueError(f"'{_file(folder, acting)}' is no evaluation ({told(error)}).") from None
+        raise ValueError(f"'{_file(folder, acting)}' is no evaluation ({reason(error)}).") from None

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.reading import MALFORMED, told
+from holdfast.reading import MALFORMED, reason
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.formats import read_foreign, read_parquet, read_run
 from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, complete
@@ -46,7 +46,7 @@ def load(
             try:
                 runs.extend(_read(found, cost_limit))
             except (OSError, *MALFORMED) as error:
-                skipped.append(f"{found}: {told(error)}")
+                skipped.append(f"{found}: {reason(error)}")
     return labelled(_without_duplicates(runs, skipped)), tuple(skipped)
 
 

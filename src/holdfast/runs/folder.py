@@ -19,7 +19,7 @@ from holdfast.envs.acting import Normaliser
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.references import needs_consent
 from holdfast.process import versions
-from holdfast.reading import MALFORMED, refuse_links, told
+from holdfast.reading import MALFORMED, reason, refuse_links
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import CheckpointError
@@ -115,7 +115,7 @@ def open_folder(path: Path) -> Folder:
         return Folder(path, from_json(data["run"]), spaces)
     except MALFORMED as error:
         raise CheckpointError(
-            f"'{path / 'run.json'}' is not a valid run configuration ({told(error)}); restore it "
+            f"'{path / 'run.json'}' is not a valid run configuration ({reason(error)}); restore it "
             "from a copy or train anew."
         ) from None
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from holdfast.reading import MALFORMED, MB, json_value, refuse_links, told
+from holdfast.reading import MALFORMED, MB, json_value, reason, refuse_links
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, flatten, parse_limits
 from holdfast.runs.progress import NAMES, read_progress
@@ -126,7 +126,7 @@ def _columns(parquet: Any, file: Path) -> dict[str, Any]:
             if name in (*REQUIRED[2:], "cost_limit") or _is_progress(name):
                 data[name] = np.asarray(data[name], np.float64)
     except (ArrowException, OSError, *MALFORMED) as error:
-        raise ValueError(f"it is no table of runs ({told(error)})") from None
+        raise ValueError(f"it is no table of runs ({reason(error)})") from None
     if not np.isfinite(data["seed"]).all() or not np.isfinite(data["env_steps"]).all():
         raise ValueError("every row of the table needs a seed and its env_steps")
     return data

@@ -68,6 +68,12 @@ class ProgressFile:
         """Nothing is kept open."""
 
 
+def costs_of(row: Row, limits: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """(name, cost, limit) of each constraint."""
+    column = lambda name: row.get(f"ep_cost/{name}" if len(limits) > 1 else "ep_cost", 0.0)
+    return [(name, float(column(name)), limit) for name, limit in limits.items()]
+
+
 def write_rows(file: Path, rows: Sequence[Row]) -> None:
     """A whole progress file at once."""
     lines = [list(rows[0]), *(map(_shortest, row.values()) for row in rows)] if rows else []

@@ -14,7 +14,7 @@ _PRECISION = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance
 
 
 @dataclass(frozen=True, eq=False)
-class Programme:
+class Solution:
     """The solution of max f·x subject to upper @ x ≤ limit, equal @ x = total, x ≥ 0."""
 
     feasible: bool
@@ -27,7 +27,7 @@ class Programme:
 
 def maximise(
     objective: Floats, upper: Any, limit: Floats, equal: Any, total: Floats, free: int = 0
-) -> Programme:
+) -> Solution:
     """Solve the programme; the last `free` variables may be negative. Rows may be sparse."""
     bounds = [(0.0, None)] * (len(objective) - free) + [(None, None)] * free
     result = _solve(
@@ -41,10 +41,10 @@ def maximise(
         options=_PRECISION,
     )
     if result.status == 2:
-        return Programme(False, np.full(len(objective), np.nan), limit * np.nan, total * np.nan)
+        return Solution(False, np.full(len(objective), np.nan), limit * np.nan, total * np.nan)
     if result.status != 0:
         raise RuntimeError(f"HiGHS stopped without an optimum: {result.message}")
     price = np.maximum(0.0, -result.ineqlin.marginals) if len(limit) else np.zeros(0)
     bounded = len(objective) - free
     x = np.concatenate([np.maximum(result.x[:bounded], 0.0), result.x[bounded:]])
-    return Programme(True, x, price, -np.asarray(result.eqlin.marginals))
+    return Solution(True, x, price, -np.asarray(result.eqlin.marginals))

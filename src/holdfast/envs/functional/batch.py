@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec as P
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of
+from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of, adopt
 from holdfast.envs.functional.policy import DevicePolicy
 from holdfast.envs.functional.states import Model, explain
 from holdfast.envs.functional.worlds import Worlds, advance, begin, joined, moments, observe, step
@@ -55,9 +55,7 @@ class FunctionalBatch:
         self.observation_space, self.action_space = model.observation_space, model.action_space
         self.native_action_space: gym.Space[Any] = model.native_action_space
         self.cost_names, self.time_limit = model.cost.names, model.time_limit
-        for name in ("cost_bounds", "cost_limits"):  # optional, as in a VecEnv
-            if hasattr(model.env, name):
-                setattr(self, name, getattr(model.env, name))
+        adopt(self, model.env, ("cost_bounds", "cost_limits"))
         devices = _sharing(num_envs)
         self._home, count = devices[0], len(devices)
         self.place = f"on {count} {self._home.platform} device{'s' if count > 1 else ''}"

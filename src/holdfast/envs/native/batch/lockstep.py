@@ -71,8 +71,7 @@ class LockstepEnv:
 
     def step(self, action: NDArray[Any]) -> Step:
         """Advance all; where an episode ended, `obs` is already the next one's."""
-        if self._obs is None:
-            raise ValueError(f"{self.env_id} was stepped before its first reset; call reset(seed).")
+        self._started()
         action = np.asarray(action)
         check_action(self.env_id, action, self._shape)
         outcome = self.simulation.advance(action)
@@ -91,9 +90,12 @@ class LockstepEnv:
     @property
     def observation(self) -> Array:
         """[N, O] what to act on next."""
+        return self._started().copy()
+
+    def _started(self) -> Array:
         if self._obs is None:
             raise ValueError(f"{self.env_id} was used before its first reset; call reset(seed).")
-        return self._obs.copy()
+        return self._obs
 
     def collect(
         self,
@@ -108,11 +110,7 @@ class LockstepEnv:
 
     def snapshot(self) -> Snapshot:
         """Everything the future depends on, as named arrays."""
-        if self._obs is None:
-            raise ValueError(
-                f"{self.env_id} has no state to save before its first reset; call reset(seed)."
-            )
-        saved = {"steps": self._steps.copy(), "obs": self._obs.copy()}
+        saved = {"steps": self._steps.copy(), "obs": self.observation}
         return saved | self.simulation.save()
 
     def restore(self, snapshot: Snapshot) -> Array:
