@@ -102,6 +102,18 @@ def test_many_methods_some_undecided_and_one_without_history(
     assert "Saved without the history of its training" in found["lead"]
 
 
+def test_own_runs_beside_others_start_on_their_own_tasks(page: Path, tmp_path: Path):
+    """One's own algorithm is in the comparison though published ones have further tasks."""
+    from dataclasses import replace
+
+    runs, _ = load([page.parent / "runs"])
+    mixed = [replace(run, source="table") for run in runs if run.algorithm != "c-trpo"]
+    mixed += [run for run in runs if run.algorithm == "c-trpo" and run.task == TASKS[0]]
+    found = visit(write_page(tmp_path, payload(summarise(mixed, resamples=500), "Mixed")), "chosen")
+    assert found["tasks"] == ["AntVelocity"] and "c-trpo" in found["bars"]
+    assert len(visit(page, "chosen")["tasks"]) == 2  # all are one's own
+
+
 def test_algorithms_and_tasks_can_be_toggled(page: Path):
     found = visit(page, "toggles")
     assert found["start"] == found["again"] == found["all"] == [3, 2, 3]

@@ -93,6 +93,11 @@ const VISITS = {
     found.bar = read(q("#bars g")); found.marker = read(q("#scatter g")); found.profile = read(q("#profile svg"));
   },
 
+  chosen() {
+    const on = kind => all(`[data-${kind}][aria-pressed="true"]`).map(n => n.textContent.trim());
+    found.tasks = on("task"); found.labels = on("label"); found.bars = all("#bars .card:first-child g").map(g => g.querySelector("text").textContent);
+  },
+
   sizes() {
     found.width = document.documentElement.scrollWidth; found.inner = innerWidth;
   },

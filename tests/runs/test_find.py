@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.run import make_run, to_json
 from holdfast.runs.find import load
 from holdfast.runs.progress import read_progress
 
@@ -96,6 +97,58 @@ def test_only_settings_that_differ_on_one_task_enter_the_label(tmp_path: Path):
         write_run(tmp_path / f"d{seed}", {"name": "cpo", "batch": 256}, seed, env=other)
     runs, _ = load([tmp_path])
     assert {run.label for run in runs} == {"ctrpo (beta=0.2)", "ctrpo (beta=1)", "cpo"}
+
+
+def test_a_preset_names_all_that_it_sets(tmp_path: Path):
+    """Our default and the published behaviour differ in many settings, and in one word."""
+    for name, preset in (("ours", None), ("theirs", "published")):
+        run = make_run("c-trpo", preset, env="SafetyAntVelocity-v1", steps=3000)
+        folder = write_run(tmp_path / name, {"name": "c-trpo"})
+        record = {"run": to_json(run), "preset": preset, "limits": {"cost": 25.0}}
+        (folder / "run.json").write_text(json.dumps(record))
+    runs, skipped = load([tmp_path])
+    assert [run.label for run in runs] == ["c-trpo", "c-trpo (published)"] and not skipped
+    (alone,), _ = load([tmp_path / "theirs"])
+    assert alone.label == "c-trpo"
+
+
+def test_settings_that_came_later_tell_no_runs_apart(tmp_path: Path):
+    """A run.json of an earlier version lacks them: they were as by default."""
+    data = json.loads(json.dumps(to_json(make_run("c-trpo", env="SafetyAntVelocity-v1"))))
+    for seed, missing in ((0, ()), (1, ("encoder", "step_timeout"))):
+        folder = write_run(tmp_path / f"seed{seed}", {"name": "c-trpo"})
+        run = {k: v for k, v in data.items() if k not in missing} | {"seed": seed}
+        (folder / "run.json").write_text(json.dumps({"run": run, "limits": {"cost": 25.0}}))
+    assert {run.label for run in load([tmp_path])[0]} == {"c-trpo"}
+    run |= {"seed": 2, "encoder": "gru"}
+    folder = write_run(tmp_path / "seed2", {"name": "c-trpo"})
+    (folder / "run.json").write_text(json.dumps({"run": run, "limits": {"cost": 25.0}}))
+    labels = {run.label for run in load([tmp_path])[0]}
+    assert labels == {"c-trpo (encoder=mlp)", "c-trpo (encoder=gru)"}
+
+
+def test_a_longer_run_is_another_setting(tmp_path: Path):
+    """What a run does at a million steps depends on whether it ends there."""
+    write_run(tmp_path / "a", {"name": "ctrpo"}, steps=3000)
+    write_run(tmp_path / "b", {"name": "ctrpo"}, steps=30000)
+    runs, skipped = load([tmp_path])
+    assert {run.label for run in runs} == {"ctrpo (steps=3000)", "ctrpo (steps=30000)"}
+    assert skipped == ()
+
+
+def test_cells_that_were_not_begun_are_named_wherever_their_suite_lies(tmp_path: Path):
+    write_run(tmp_path / "ours" / "a", {"name": "ctrpo"})
+    (tmp_path / "ours" / "suite.json").write_text(json.dumps({"cells": ["a", "b"]}))
+    for path in (tmp_path, tmp_path / "ours"):
+        assert load([path])[1] == ("b: not started",)
+    assert load([tmp_path / "ours" / "a"])[1] == ()
+
+
+def test_a_run_until_so_many_steps(tmp_path: Path):
+    (run,), _ = load([write_run(tmp_path / "a", {"name": "ctrpo"})])
+    assert run.until(2500).steps == 2000 and run.until(10**9).steps == 3000
+    assert {column.size for column in run.until(2000).columns.values()} == {2}
+    assert run.until(1).steps == 0
 
 
 def test_of_equal_runs_the_furthest_counts(tmp_path: Path):

@@ -50,6 +50,7 @@ def report(
     while True:
         try:
             runs, skipped = load(paths, cost_limit)
+            runs = runs if steps is None else tuple(run.until(steps) for run in runs)
             finished = bool(runs) and all(run.done for run in runs)
             live = watch and not (finished and not any(not_started(path) for path in paths))
             if runs or not watch:

@@ -61,6 +61,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "done": sum(run.done for run in summary.runs),
         "smoothed": regret_column(summary.runs) == "cost_regret",
         "labels": list(summary.labels),
+        "own": sorted({index[run.label] for run in summary.runs if run.source == "holdfast"}),
         "tasks": [_task(summary, task) for task in summary.tasks],
         "finals": {
             key(pair): {

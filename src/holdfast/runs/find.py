@@ -7,7 +7,8 @@ values: one `RunLog` per run, its progress as named columns. Nothing is ever wri
 
 A label names one setting. Two runs of one algorithm that differ in a setting on the same task
 (a sweep over β) are different things to compare, so the setting becomes part of their label;
-a setting that differs only between tasks (a batch size chosen per task) does not.
+a setting that differs only between tasks (a batch size chosen per task) does not. A preset names
+all that it sets.
 """
 
 import json
@@ -21,9 +22,10 @@ from holdfast.runs.checkpoint import read_json
 from holdfast.runs.formats import read_foreign, read_parquet, read_run
 from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, complete
 
-# Settings that say how long, where or how loudly a run went, not what was run.
+# Settings that say where or how loudly a run went, not what was run. `steps` is no such: landing
+# and learning rates that decay depend on where a run will end.
 UNNAMED = frozenset(
-    "seed env task epochs steps total_steps env_steps threads device folder path log_dir out "
+    "seed env task epochs total_steps env_steps threads device folder path log_dir out "
     "save_every keep workers vectorise evaluate_every sinks wandb write_terminal use_eval "
     "experiment variant".split()
 )
@@ -58,14 +60,17 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
     result: list[RunLog] = []
     for name, members in names.items():
         sources = {run.source for run in members}
-        varying = {
-            source: _varying([r for r in members if r.source == source]) for source in sources
-        }
+        alike: dict[tuple[str, Setting], list[RunLog]] = {}
         for run in members:
+            alike.setdefault((run.source, run.config.get("preset")), []).append(run)
+        varying = {origin: _varying(runs) for origin, runs in alike.items()}
+        for run in members:
+            origin = run.source, run.config.get("preset")
             parts = [run.source] if len(sources) > 1 and run.source != "holdfast" else []
+            # A preset stands for all that it sets.
+            parts += [str(origin[1])] if origin[1] and len(alike) > len(sources) else []
             parts += [
-                f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}"
-                for key in varying[run.source]
+                f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}" for key in varying[origin]
             ]
             result.append(replace(run, label=f"{name} ({', '.join(parts)})" if parts else name))
     return tuple(result)
@@ -122,16 +127,23 @@ def _discover(path: Path) -> Iterator[Path]:
 
 
 def not_started(path: Path) -> list[str]:
-    """Cells of a suite that has been begun here, of which nothing is on disk yet."""
-    file = path / "suite.json"
-    if not file.is_file():
+    """Cells of suites that have been begun here, of which nothing is on disk yet."""
+    if not path.is_dir() or (path / "run.json").exists():
         return []
-    names: Any = read_json(file).get("cells", ())
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"'{file}' does not list cells; remove it, `holdfast bench` writes it.")
-    # A name is one of a folder here: no path leads elsewhere.
-    inside = [n for n in names if Path(n).name == n and len(n) < 250 and n.isprintable()]
-    return [f"{name}: not started" for name in inside if not (path / name / "run.json").exists()]
+    file, found = path / "suite.json", list[str]()
+    if file.is_file():
+        names: Any = read_json(file).get("cells", ())
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(
+                f"'{file}' does not list cells; remove it, `holdfast bench` writes it."
+            )
+        # A name is one of a folder here: no path leads elsewhere.
+        inside = [n for n in names if Path(n).name == n and len(n) < 250 and n.isprintable()]
+        found = [f"{n}: not started" for n in inside if not (path / n / "run.json").exists()]
+    for child in sorted(path.iterdir()):
+        if child.is_dir() and not child.name.startswith("."):
+            found += not_started(child)
+    return found
 
 
 def _read(path: Path, cost_limit: float) -> list[RunLog]:

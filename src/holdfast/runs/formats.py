@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs look like on disk: our folders, those of SafePO and OmniSafe, published tables."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from holdfast.reading import MALFORMED, MB, json_value, reason, refuse_links
+from holdfast.run import from_json, to_json
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, flatten, parse_limits
 from holdfast.runs.progress import NAMES, read_progress
@@ -29,7 +31,9 @@ def read_run(folder: Path) -> RunLog:
     record = read_json(folder / "run.json")
     run: dict[str, Any] = record["run"]
     about = {"preset": record["preset"]} if "preset" in record else {}
-    config = flatten(run | about) | flatten(record.get("versions") or {}, "versions.")
+    config = flatten(with_defaults(run) | about) | flatten(
+        record.get("versions") or {}, "versions."
+    )
     config.pop("name", None)
     budget = run.get("steps")
     return RunLog(
@@ -44,6 +48,17 @@ def read_run(folder: Path) -> RunLog:
         source="holdfast",
         path=str(folder),
     )
+
+
+def with_defaults(given: dict[str, Any]) -> dict[str, Any]:
+    """A run of an earlier version with the settings that have come since; they were as by default.
+
+    What this version cannot read stays as it is: a report needs few of its settings.
+    """
+    try:
+        return json.loads(json.dumps(to_json(from_json(given))))
+    except MALFORMED:
+        return given
 
 
 def read_foreign(folder: Path) -> RunLog:

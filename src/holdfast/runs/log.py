@@ -41,6 +41,11 @@ class RunLog:
         steps = self.columns["env_steps"]
         return int(steps[-1]) if steps.size else 0
 
+    def until(self, steps: int) -> "RunLog":
+        """Its first so many environment steps."""
+        first = self.columns["env_steps"] <= steps
+        return replace(self, columns={name: x[first] for name, x in self.columns.items()})
+
     def costs(self) -> Array:
         """Episode cost per epoch and constraint, [epochs, m], in the order of `limits`."""
         several = [f"ep_cost/{name}" for name in self.limits]

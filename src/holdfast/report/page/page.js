@@ -12,7 +12,10 @@ const state = {
   labels: new Set(names.keys()), tasks: new Set(tasks.keys()), order: "regret", band: true, smooth: names.length > MANY, log: false,
   metric: "all", sort: {}, reference: 0, theme: null,
 };
-const covered = l => tasks.every((_, t) => final(l, t));
+// Own runs beside published ones: first the tasks that one's own are on.
+const own = data.own.length < names.length ? [...tasks.keys()].filter(t => data.own.some(l => final(l, t))) : [];
+if (own.length) state.tasks = new Set(own);
+const covered = l => [...state.tasks].every(t => final(l, t));
 const ranked = [...names.keys()].sort((a, b) => covered(b) - covered(a) || a - b), place = new Map(ranked.map((l, k) => [l, k]));
 tint = l => place.get(l);
 if (names.length > 10 && names.some((_, l) => covered(l))) for (const l of names.keys()) if (!covered(l) && tasks.some((_, t) => final(l, t))) state.labels.delete(l);
