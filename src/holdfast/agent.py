@@ -79,10 +79,10 @@ class Agent:
             return f"Agent({run.name!r}, has not learned yet)"
         limits = ", ".join(f"{name} {limit:g}" for name, limit in self.spaces.limits.items())
         steps = self.state.epoch * run.epoch_steps
-        told = f"{run.name!r} on {run.env}, {steps:,} steps, limits: {limits}"
+        words = f"{run.name!r} on {run.env}, {steps:,} steps, limits: {limits}"
         if row:
-            told += f"; return {row['ep_return']:.4g}, cost {row['ep_cost']:.4g}"
-        return f"Agent({told})"
+            words += f"; return {row['ep_return']:.4g}, cost {row['ep_cost']:.4g}"
+        return f"Agent({words})"
 
     def learn(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,52 +55,27 @@ def certify(
     target = folder / "card" if out is None else Path(out)
     agent = Agent.load(folder, trust_env)
     assert agent.spaces is not None
-    given: dict[str, Any] = {"cost": cost, "env_args": env_args}
-    result = agent.evaluate(
-        env,
-        episodes,
-        **given,
-        seed=seed,
-        deterministic=deterministic,
-        cost_bound=cost_bound,
-        until_decided=until_decided,
-        max_episodes=max_episodes,
-        on_progress=on_progress,
+    how: dict[str, Any] = {"cost": cost, "env_args": env_args, "seed": seed}
+    how |= {"deterministic": deterministic}
+    judge = partial(
+        agent.evaluate, env, episodes, **how, cost_bound=cost_bound, on_progress=on_progress
     )
-    others = {
-        str(condition): agent.evaluate(
-            env,
-            episodes,
-            **given,
-            seed=seed,
-            deterministic=deterministic,
-            cost_bound=cost_bound,
-            perturb=condition,
-            on_progress=on_progress,
-        )
-        for condition in (parse_perturbations(perturb) if perturb else ())
-    }
+    result = judge(until_decided=until_decided, max_episodes=max_episodes)
+    conditions = parse_perturbations(perturb) if perturb else ()
+    others = {str(condition): judge(perturb=condition) for condition in conditions}
     target.mkdir(parents=True, exist_ok=True)
     shown = None
     if film:
         wanted = target / f"film{'.mp4' if has_ffmpeg() else '.gif'}"
-        shown = agent.watch(
-            wanted,
-            env,
-            **given,
-            worst_of=FILMED,
-            seed=seed,
-            deterministic=deterministic,
-            progress=False,
-        )
-    told = history(agent.metrics, agent.spaces.limits)
+        shown = agent.watch(wanted, env, **how, worst_of=FILMED, progress=False)
+    past = history(agent.metrics, agent.spaces.limits)
     place = agent.run
     if env is not None:
         name, own = name_env(env)
         place = replace(place, env=name, env_args=dict(own if env_args is None else env_args))
     if cost is not None:
         place = replace(place, cost=cost if isinstance(cost, str) else name_function(cost))
-    judged = Judged(folder, agent, result, seed, told, shown, others, place, tuple(perturb))
+    judged = Judged(folder, agent, result, seed, past, shown, others, place, tuple(perturb))
     data = describe(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
     write_atomic(target / "card.json", content)

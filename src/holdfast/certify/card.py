@@ -93,7 +93,7 @@ def assumptions(judged: Judged) -> list[str]:
     result = judged.evaluation
     bounds = result.cost_bounds
     head = "most likely" if result.deterministic else "sampled"
-    told = (
+    bounded = (
         "nothing bounds the cost of an episode, so safety cannot be proved, only indicated"
         if bounds is None
         else "an episode costs between 0 and "
@@ -101,7 +101,7 @@ def assumptions(judged: Judged) -> list[str]:
         + ", whatever the law of the costs in between"
     )
     return [
-        f"{told};",
+        f"{bounded};",
         f"the {len(result.returns):,} episodes were drawn independently from the environment as "
         f"named, with {head} actions of the policy as stored, and none was left out;",
         "the limit is on the mean cost of an episode, and confidence is 95 % at any number of "
@@ -111,13 +111,13 @@ def assumptions(judged: Judged) -> list[str]:
 
 def not_shown(judged: Judged) -> list[str]:
     """What nobody should read out of a card."""
-    result, told = judged.evaluation, judged.history
+    result, past = judged.evaluation, judged.history
     rate = result.verdict.violating
-    epochs = sum(excursion.epochs for excursion in told.excursions)
+    epochs = sum(excursion.epochs for excursion in past.excursions)
     learned = (
-        f"While it learned, the mean cost was above a limit in {epochs} of {len(told.steps)} "
+        f"While it learned, the mean cost was above a limit in {epochs} of {len(past.steps)} "
         "epochs; the verdict is about the policy after that."
-        if len(told.steps)
+        if len(past.steps)
         else "No history of the training is stored, so nothing is known of the costs while it "
         "learned."
     )
@@ -181,6 +181,7 @@ def reproduce(judged: Judged) -> list[str]:
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"
     version = versions()["holdfast"]
+    preset = f" --preset {agent.run.preset}" if agent.run.preset else ""
     words = f" --perturb {' '.join(judged.perturb)}"
     again = [f"holdfast evaluate {judged.path}{flags}{words}"] if judged.perturb else []
     return [
@@ -188,9 +189,5 @@ def reproduce(judged: Judged) -> list[str]:
         f"holdfast evaluate {judged.path}{flags}",
         *again,
         f"holdfast train {agent.run.name} {agent.run.env} --seed {agent.run.seed} "
-        f"--steps {agent.run.steps}{_preset(agent)}  # and the settings of run.json",
+        f"--steps {agent.run.steps}{preset}  # and the settings of run.json",
     ]
-
-
-def _preset(agent: Agent) -> str:
-    return f" --preset {agent.run.preset}" if agent.run.preset else ""

@@ -124,13 +124,13 @@ def _conditions(data: dict[str, Any]) -> str:
 
 
 def _training(data: dict[str, Any], judged: Judged) -> str:
-    told, found = judged.history, data["training"]
+    past, found = judged.history, data["training"]
     if not found["epochs"]:
         return "<p>This policy was saved without the history of its training.</p>"
-    limits = list(told.limits.values())
-    names = ", ".join(told.limits)
-    drawn = charts.curves(told.steps, told.costs, limits, f"Cost of an epoch: {names}", "cost")
-    drawn += charts.curves(told.steps, told.returns[:, None], [], "Return of an epoch", "return")
+    limits = list(past.limits.values())
+    names = ", ".join(past.limits)
+    drawn = charts.curves(past.steps, past.costs, limits, f"Cost of an epoch: {names}", "cost")
+    drawn += charts.curves(past.steps, past.returns[:, None], [], "Return of an epoch", "return")
     worst = max((e["largest"] for e in found["excursions"]), default=None)
     largest = "none" if worst is None else f"{len(found['excursions'])}, the largest by {worst:.2f}"
     open_ones = sum(not e["ended"] for e in found["excursions"])

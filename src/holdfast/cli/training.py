@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def fail(message: str, code: int) -> NoReturn:
     """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
     plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
-    told = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast[wandb]' is no markup
-    Console(stderr=True, highlight=False).print(told, soft_wrap=True)
+    words = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast[wandb]' is no markup
+    Console(stderr=True, highlight=False).print(words, soft_wrap=True)
     raise SystemExit(code)
 
 

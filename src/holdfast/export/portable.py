@@ -68,6 +68,6 @@ class Portable:
         """The .npz file that `numpy_policy` reads; it holds no objects, so no pickle."""
         target = io.BytesIO()
         texts = {"about": dict(self.about), "network": asdict(self.actor.network)}
-        told = {name: np.array(json.dumps(text)) for name, text in texts.items()}
-        np.savez(target, **told, **self.arrays())  # pyright: ignore[reportArgumentType]
+        words = {name: np.array(json.dumps(text)) for name, text in texts.items()}
+        np.savez(target, **words, **self.arrays())  # pyright: ignore[reportArgumentType]
         return target.getvalue()

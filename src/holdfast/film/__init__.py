@@ -13,7 +13,7 @@ from PIL import Image
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv
 from holdfast.film.episode import Address, Episode, Instant, by_cost, choose, episode_of, instants
-from holdfast.film.panel import WIDTH, Moment, Panel
+from holdfast.film.panel import WIDTH, Panel
 from holdfast.film.plot import plot_episodes
 from holdfast.film.views import View
 from holdfast.film.writers import KINDS, write_video
@@ -103,8 +103,8 @@ class Film:
                 break
             if len(played) % stride == 0 or len(played) == 1:
                 picture = view.picture()
-                yield panel.frame(picture, moment(episode_of(address, played), stride))
-        end = panel.frame(picture, moment(episode_of(address, played), stride))
+                yield panel.frame(picture, episode_of(address, played), stride)
+        end = panel.frame(picture, episode_of(address, played), stride)
         yield from [end] * self.fps
 
     def show(self, view: View, addresses: Sequence[Address], say: Callable[[str], None]) -> None:
@@ -124,9 +124,3 @@ class Film:
                 say(f"{address}, step {now.length}: return {now.rewards.sum():.1f}, {costs}")
                 if not instant.last:
                     view.show()
-
-
-def moment(so_far: Episode, stride: int) -> Moment:
-    """Where an episode stands, `stride` steps after the frame before."""
-    new = float(so_far.costs[-stride:].sum())
-    return Moment(so_far.length, float(so_far.rewards.sum()), so_far.costs, new)

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from holdfast.film.episode import Episode
+
 WIDTH = 640
 """Of a frame."""
 GROUND, TEXT, DIM, TRACK = "#14161b", "#f1f3f5", "#9aa3ae", "#343a44"
@@ -32,19 +34,6 @@ def font(size: int, bold: bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Where an episode stands when a frame is drawn."""
-
-    step: int
-    earned: float
-    """The return so far."""
-    costs: NDArray[np.float64]
-    """[steps so far, K]"""
-    new: float
-    """Cost since the frame before, all constraints together."""
-
-
-@dataclass(frozen=True)
 class Panel:
     """Draws frames of one episode."""
 
@@ -56,8 +45,11 @@ class Panel:
     totals: NDArray[np.float64]
     """[K] its costs."""
 
-    def frame(self, picture: NDArray[np.uint8], now: Moment) -> Image.Image:
-        """The picture with the panel below, of even height and width (as videos want it)."""
+    def frame(self, picture: NDArray[np.uint8], now: Episode, stride: int) -> Image.Image:
+        """The picture with the panel below, of even height and width (as videos want it).
+
+        `now` is the episode so far; the frame before was drawn `stride` steps ago.
+        """
         scene = Image.fromarray(picture)
         height = round(scene.height * WIDTH / scene.width)
         kind = Image.Resampling.NEAREST if scene.width < WIDTH / 2 else Image.Resampling.LANCZOS
@@ -66,8 +58,9 @@ class Panel:
         image = Image.new("RGB", (WIDTH, whole + whole % 2), GROUND)
         image.paste(scene, (0, 0))
         draw = ImageDraw.Draw(image)
-        if now.new > 0:
-            self._alarm(draw, height, now.new)
+        new = float(now.costs[-stride:].sum())
+        if new > 0:
+            self._alarm(draw, height, new)
         self._head(draw, height, now)
         spent = now.costs.sum(0)
         for i, (name, limit) in enumerate(self.limits.items()):
@@ -82,13 +75,15 @@ class Panel:
         draw.rectangle((WIDTH - wide - 34, 14, WIDTH - 14, 44), fill=BAD)
         draw.text((WIDTH - wide - 24, 29), said, "#ffffff", font(17, True), anchor="lm")
 
-    def _head(self, draw: Any, top: int, now: Moment) -> None:
+    def _head(self, draw: Any, top: int, now: Episode) -> None:
         right = WIDTH - MARGIN
         draw.text((MARGIN, top + 18), self.title, DIM, font(13), anchor="lm")
         draw.text((right, top + 18), self.caption, DIM, font(13), anchor="rm")
         draw.text((MARGIN, top + 44), "return", TEXT, font(16), anchor="lm")
-        draw.text((MARGIN + 64, top + 44), f"{now.earned:.1f}", TEXT, font(19, True), anchor="lm")
-        said = f"step {now.step} of {self.length}"
+        draw.text(
+            (MARGIN + 64, top + 44), f"{now.rewards.sum():.1f}", TEXT, font(19, True), anchor="lm"
+        )
+        said = f"step {now.length} of {self.length}"
         draw.text((right, top + 44), said, TEXT, font(16), anchor="rm")
 
     def _bar(self, draw: Any, top: int, name: str, limit: float, spent: float, i: int) -> None:
@@ -108,16 +103,16 @@ class Panel:
             draw.rectangle((at(limit), middle - 8, at(spent), middle + 8), fill=BAD)
         draw.rectangle((at(limit) - 1, middle - 13, at(limit) + 1, middle + 13), fill=LIMIT)
 
-    def _course(self, draw: Any, top: int, now: Moment) -> None:
+    def _course(self, draw: Any, top: int, now: Episode) -> None:
         """The episode from left to right, with a red mark where a cost arose."""
         right, middle = WIDTH - MARGIN, top + FOOT // 2 - 4
         draw.text((MARGIN, middle), "costs over time", DIM, font(13), anchor="lm")
         at = lambda step: LABEL + (right - LABEL) * step / max(self.length, 1)
         draw.rectangle((LABEL, middle - 1, right, middle + 1), fill=TRACK)
-        draw.rectangle((LABEL, middle - 1, at(now.step), middle + 1), fill=DIM)
+        draw.rectangle((LABEL, middle - 1, at(now.length), middle + 1), fill=DIM)
         for step in np.flatnonzero(now.costs.sum(1) > 0):
             draw.rectangle((at(step), middle - 8, max(at(step + 1), at(step) + 1), middle + 8), BAD)
-        head = at(now.step)
+        head = at(now.length)
         draw.rectangle((head - 1, middle - 11, head + 1, middle + 11), fill=TEXT)
 
 
