@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records that the repository keeps of its runs, and the published ones beside them.
 
-A kept run is run.json, progress.csv and done.json, a few kB; checkpoints stay where they were made.
+A kept run is run.json, progress.csv, done.json and what `holdfast evaluate --save` left, a few kB.
+Checkpoints stay where they were made.
 suite.json beside them lists every cell of the suite, so that what has not run is named, not missed.
 """
 
@@ -57,8 +58,8 @@ def keep(sources: Sequence[Path], target: Path) -> tuple[list[str], list[str]]:
             left.append(folder.name)
             continue
         (target / folder.name).mkdir(exist_ok=True)
-        for name in RECORDS:
-            shutil.copyfile(folder / name, target / folder.name / name)
+        for file in [*(folder / name for name in RECORDS), *folder.glob("evaluation_*.json")]:
+            shutil.copyfile(file, target / folder.name / file.name)
         kept.append(folder.name)
     names = [name for suite in suites for name in suite.get("cells", ())]
     suite = suites[-1].get("suite", "") if suites else ""

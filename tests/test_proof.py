@@ -37,10 +37,12 @@ def write_run(folder: Path, seed: int, regret: float, done: bool = True, label="
 def test_only_small_files_of_finished_runs_are_kept(tmp_path):
     write_run(tmp_path / "runs", 0, 1.0)
     write_run(tmp_path / "runs", 1, 1.0, done=False)
+    (tmp_path / "runs" / "c-trpo_Task-v0_seed0" / "evaluation_greedy.json").write_text("{}")
     found, left = kept.keep([tmp_path / "runs"], tmp_path / "results")
     assert found == ["c-trpo_Task-v0_seed0"] and left == ["c-trpo_Task-v0_seed1"]
     names = {path.name for path in (tmp_path / "results").rglob("*") if path.is_file()}
-    assert names == {"run.json", "progress.csv", "done.json", "suite.json"}
+    small = {"run.json", "progress.csv", "done.json", "evaluation_greedy.json"}
+    assert names == small | {"suite.json"}
 
 
 def test_keeping_adds_to_what_is_kept(tmp_path):

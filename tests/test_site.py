@@ -96,7 +96,9 @@ def copy_of_runs(target):
 def test_curves_follow_from_results(tmp_path):
     files = evidence.draw(copy_of_runs(tmp_path / "results"), tmp_path / "curves")
     names = {file.name for file in files}
-    assert {"c-trpo_ours_cost_dark.svg", "c-npg_other_reward_light.svg"} <= names
+    task = "HalfCheetahVelocity"
+    wanted = {f"c-trpo_ours_{task}_cost_dark.svg", f"c-npg_other_{task}_reward_light.svg"}
+    assert wanted <= names
     page = evidence.curves("c-trpo", tmp_path / "curves")
     assert "results/ours" in page and page.count(".svg") == 6 and "results/other" not in page
     none = evidence.curves("cpo", tmp_path / "curves")  # of which there are no runs
@@ -104,7 +106,7 @@ def test_curves_follow_from_results(tmp_path):
     table = evidence.table(tmp_path / "results" / "ours")
     assert len(table.splitlines()) == 3 and "<small>" in table
     assert "No finished runs" in evidence.table(tmp_path / "results" / "never")
-    old = tmp_path / "curves" / "p3o_gone_cost_light.svg"
+    old = tmp_path / "curves" / "p3o_gone_Task_cost_light.svg"
     old.write_text("of runs that were taken away")
     evidence.draw(tmp_path / "results", tmp_path / "curves")
     assert not old.exists()

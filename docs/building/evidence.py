@@ -50,24 +50,26 @@ def draw(results: Path, target: Path) -> list[Path]:
 
 
 def figures(runs: Sequence[Any], target: Path, stem: str) -> list[Path]:
-    """One file for each metric and theme."""
+    """One file for each task, metric and theme."""
     from matplotlib import rc_context
 
     from holdfast.report.curves import CURVES
     from holdfast.report.figures import STYLE
 
     files: list[Path] = []
-    for theme, colours in THEMES.items():
-        for metric in CURVES if runs else ():
-            with rc_context(STYLE | colours):
-                files.append(target / f"{stem}_{metric}_{theme}.svg")
-                made = figure(runs, metric, INK[theme])
-                made.savefig(files[-1], transparent=True, metadata={"Date": None})
+    for task in sorted({run.task for run in runs}):
+        here = [run for run in runs if run.task == task]
+        for theme, colours in THEMES.items():
+            for metric in CURVES:
+                with rc_context(STYLE | colours):
+                    files.append(target / f"{stem}_{plain(task)}_{metric}_{theme}.svg")
+                    made = figure(here, metric, INK[theme])
+                    made.savefig(files[-1], transparent=True, metadata={"Date": None})
     return files
 
 
 def figure(runs: Sequence[Any], metric: str, ink: Callable[[Any], Any]) -> Any:
-    """A row for each task: the IQM over the seeds and their range, the limit if it is of costs."""
+    """Of one task: the IQM over the seeds and their range, the limit if it is of costs."""
     from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
 
@@ -75,25 +77,22 @@ def figure(runs: Sequence[Any], metric: str, ink: Callable[[Any], Any]) -> Any:
     from holdfast.report.figures import COLOURS
 
     drawn = curves(runs)
-    tasks = sorted({task for _, task in drawn})
     tint = dict(zip(sorted({label for label, _ in drawn}), COLOURS, strict=False))
-    limits = {run.task: run.limits.values() for run in runs}
-    made = Figure(figsize=(3.1, 0.5 + 1.6 * len(tasks)), layout="constrained")
-    axes = dict(zip(tasks, made.subplots(len(tasks), 1, squeeze=False)[:, 0], strict=True))
-    for (label, task), found in drawn.items():
+    made = Figure(figsize=(3.1, 2.1), layout="constrained")
+    axis = made.subplots()
+    for (label, _), found in drawn.items():
         curve, colour = found[metric], ink(to_rgb(tint[label]))
         steps = curve.steps / 1e6
-        axes[task].plot(steps, curve.value, color=colour, lw=1.3, label=label)
-        axes[task].fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2)
-    for task, axis in axes.items():
-        axis.set_title(f"{plain(task)}: {WORDS[metric]}", fontsize=9)
-        for limit in limits[task] if metric == "cost" else ():
-            axis.axhline(limit, color="#e0561f", ls="--", lw=1.2)
-        if metric != "reward":
-            axis.set_ylim(0, max(1.0, axis.get_ylim()[1]))
-    if len(tint) > 1:
-        axes[tasks[0]].legend(fontsize=7)
-    axes[tasks[-1]].set_xlabel("million environment steps")
+        axis.plot(steps, curve.value, color=colour, lw=1.3, label=label)
+        axis.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2)
+    axis.set_title(f"{plain(runs[0].task)}: {WORDS[metric]}", fontsize=9)
+    for limit in runs[0].limits.values() if metric == "cost" else ():
+        axis.axhline(limit, color="#e0561f", ls="--", lw=1.2)
+    if metric != "reward":
+        axis.set_ylim(0, max(1.0, axis.get_ylim()[1]))
+    if len(tint) > 1 and metric == "reward":
+        axis.legend(fontsize=7)
+    axis.set_xlabel("million environment steps")
     return made
 
 
@@ -102,26 +101,30 @@ def plain(task: str) -> str:
 
 
 def shown(stem: str, folder: Path, where: str, words: str) -> str:
-    """Markdown for the three figures of a stem, where they were drawn."""
+    """Markdown for the three figures of each task of a stem, where they were drawn."""
     from holdfast.report.curves import CURVES
 
-    if not (folder / f"{stem}_cost_light.svg").exists():
-        return ""
+    end = "_cost_light.svg"
+    tasks = [f.name[len(stem) + 1 : -len(end)] for f in sorted(folder.glob(f"{stem}_*{end}"))]
     images = [
-        f"![{words}: {WORDS[metric]}]({where}/{stem}_{metric}_{theme}.svg){{.only-{theme}}}"
+        f"![{words}, {task}: {WORDS[metric]}]({where}/{stem}_{task}_{metric}_{theme}.svg)"
+        f"{{.only-{theme}}}"
+        for task in tasks
         for metric in CURVES
         for theme in THEMES
     ]
-    return "\n\n" + "\n".join(['<div class="curves">\n', *images, "\n</div>"]) + "\n"
+    return (
+        "\n\n" + "\n".join(['<div class="curves">\n', *images, "\n</div>"]) + "\n" if images else ""
+    )
 
 
 def curves(algorithm: str, folder: Path) -> str:
     """The section of an algorithm's page that shows the runs of it which results/ keeps."""
     parts: list[str] = []
-    for file in sorted(folder.glob(f"{algorithm}_*_cost_light.svg")):
-        suite = file.name.removeprefix(f"{algorithm}_").removesuffix("_cost_light.svg")
-        stem = f"{algorithm}_{suite}"
-        images = shown(stem, folder, "../generated/curves", f"{algorithm}, results/{suite}")
+    files = folder.glob(f"{algorithm}_*_*_cost_light.svg")
+    for suite in sorted({file.name.split("_")[1] for file in files}):
+        words = f"{algorithm}, results/{suite}"
+        images = shown(f"{algorithm}_{suite}", folder, "../generated/curves", words)
         parts.append(f"The runs in `results/{suite}`{ABOUT}{images}")
     if not parts:
         parts = [
