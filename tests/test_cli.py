@@ -9,7 +9,8 @@ import pytest
 
 from holdfast import cli
 from holdfast.algorithms import ALGORITHMS
-from holdfast.cli.options import grouped, parse_limits, parse_run, whole
+from holdfast.cli.arguments import parse_limits
+from holdfast.cli.options import grouped, parse_run, whole
 from holdfast.run import make_run
 from holdfast.runs.progress import read_rows
 

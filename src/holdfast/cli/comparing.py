@@ -25,7 +25,7 @@ from holdfast.bench.suite import (
     plain_word,
     with_options,
 )
-from holdfast.cli.folders import Records
+from holdfast.cli.arguments import Records
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
 from holdfast.run import Run, from_json, to_json

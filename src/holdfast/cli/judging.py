@@ -14,8 +14,7 @@ from rich.table import Table
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
-from holdfast.cli.folders import RunFolder
-from holdfast.cli.options import args_of, parse_limits
+from holdfast.cli.arguments import Elsewhere, Judging, RunFolder, parse_limits
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.evaluations import save_evaluation
@@ -27,18 +26,10 @@ CODES = {"yes": 0, "no": 1, "undecided": 3}
 
 def evaluate_command(
     run: tyro.conf.Positional[RunFolder],
-    episodes: int = 100,
-    until_decided: bool = False,
-    max_episodes: int = 10_000,
-    cost_bound: float | None = None,
+    judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(),
+    environment: tyro.conf.OmitArgPrefixes[Elsewhere] = Elsewhere(),
     limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-    seed: int = 1_000_000,
-    greedy: bool = False,
     perturb: tuple[str, ...] = (),
-    env: str | None = None,
-    env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-    cost: str | None = None,
-    trust_env: bool = False,
     json: bool = False,
     save: bool = False,
 ) -> None:
@@ -48,43 +39,25 @@ def evaluate_command(
 
     Args:
         run: The run folder.
-        episodes: How many episodes.
-        until_decided: Run more until the policy is proved safe or unsafe.
-        max_episodes: Stop there even if nothing is proved.
-        cost_bound: The most that one episode can cost; native tasks and probes know it.
+        judging: Which episodes, and how many.
+        environment: Judge it elsewhere.
         limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
-        seed: Seed of the episodes; differs from the training seeds.
-        greedy: Take the most likely action instead of sampling.
         perturb: Other conditions: mass=+20% friction=-30% (native tasks), sensor-noise=0.05,
             action-delay=2; several values (mass=-20%,0,+20%) make a grid.
-        env: Judge in this environment instead: an id, module:Class or path/to/file.py:Class.
-        env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
-        cost: A cost function's name, module:function or file.py:function.
-        trust_env: Import the environment that the run folder names, if it is not one of ours.
         json: Print JSON instead of a table.
         save: Keep the numbers in the run folder, where `holdfast report` finds them.
     """
-    if save and (env is not None or limit or perturb):
+    if save and (environment.env is not None or limit or perturb):
         raise ValueError("--save keeps what was trained for: leave --env, --limit, --perturb out.")
-    args = args_of(env, env_arg)
+    given, limits = judging.given() | environment.given(), _limits(limit)
     agent = Agent.load(run)
-    limits = _limits(limit)
     found: dict[Perturbation, Evaluation] = {}
     for condition in parse_perturbations(perturb):
-        with EvaluationBar(episodes, quiet=json) as bar:
+        with EvaluationBar(judging.episodes, quiet=json) as bar:
             found[condition] = agent.evaluate(
-                env,
-                episodes,
-                seed=seed,
-                deterministic=greedy,
-                cost=cost,
-                env_args=args,
-                trust_env=trust_env,
+                **given,
                 limits=limits,
                 perturb=condition if perturb else None,
-                cost_bound=cost_bound,
-                until_decided=until_decided,
-                max_episodes=max_episodes,
                 on_progress=bar.update,
             )
     if save:

@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.folders import RunFolder
+from holdfast.cli.arguments import RunFolder
 
 
 def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
@@ -107,7 +107,7 @@ def check_command(
         limit: A constraint of its own with its limit, NAME=VALUE, as for train.
         suggest_limit: Say what random behaviour costs, to choose a limit by.
     """
-    from holdfast.cli.options import parse_args, parse_limits
+    from holdfast.cli.arguments import parse_args, parse_limits
     from holdfast.envs.check import check_env, print_findings
 
     constraints = tuple(parse_limits(limit)) or None

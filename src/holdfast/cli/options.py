@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal, cast
 import tyro
 from tyro.conf import OmitArgPrefixes, UseAppendAction
 
+from holdfast.cli.arguments import parse_args, parse_limits
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
 from holdfast.settings import Setting, changed, choices, leaves, near_miss
@@ -172,47 +172,3 @@ WHOLE = Annotated[
         str_from_instance=lambda value: [str(value)],
     ),
 ]
-
-
-def renamed(run: Run, env: str | None, args: Iterable[str], cost: str | None) -> Run:
-    """The run with the names that a command line gives, the environment with its arguments."""
-    given = args_of(env, args)
-    if env is not None:
-        run = dataclasses.replace(run, env=env, env_args=given or {})
-    return run if cost is None else dataclasses.replace(run, cost=cost)
-
-
-def args_of(env: str | None, pairs: Iterable[str]) -> dict[str, object] | None:
-    """The arguments of the environment that a command line names; None where it names none."""
-    given = parse_args(pairs)
-    if given and env is None:
-        raise ValueError("--env-arg belongs to --env: name the environment too.")
-    return None if env is None else given
-
-
-def parse_args(pairs: Iterable[str]) -> dict[str, object]:
-    """--env-arg size=5 --env-arg name=north: JSON where it is, else a text."""
-    args: dict[str, object] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name.isidentifier() or not equals:
-            raise ValueError(f"--env-arg {pair} is not NAME=VALUE; write --env-arg size=5.")
-        try:
-            args[name] = json.loads(value)
-        except ValueError:
-            args[name] = value
-    return args
-
-
-def parse_limits(pairs: Iterable[str]) -> dict[str, float]:
-    """--limit hazards=25 --limit vases=10"""
-    limits: dict[str, float] = {}
-    for pair in pairs:
-        name, equals, number = pair.partition("=")
-        try:
-            limits[name] = float(number)
-        except ValueError:
-            equals = ""
-        if not name or not equals:
-            raise ValueError(f"--limit {pair} is not NAME=NUMBER; write --limit hazards=25.")
-    return limits

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast import process
-from holdfast.cli.folders import RunFolder
+from holdfast.cli.arguments import Elsewhere, RunFolder
 
 if TYPE_CHECKING:
     from holdfast.envs.base import VecEnv
@@ -179,16 +179,21 @@ def resumable(folder: Folder) -> Generator[None]:
         fail(f"{what}; {kept}, `{folder.command('resume')}` continues.", code)
 
 
+def renamed(run: Run, place: Elsewhere) -> Run:
+    """The run with the names that a command line gives, the environment with its arguments."""
+    given = place.given()
+    if place.env is not None:
+        run = replace(run, env=place.env, env_args=given["env_args"])
+    return run if place.cost is None else replace(run, cost=place.cost)
+
+
 def resume_command(
     run: tyro.conf.Positional[RunFolder],
     steps: float | None = None,
     quiet: bool = False,
     tensorboard: bool = False,
     wandb: str | None = None,
-    trust_env: bool = False,
-    env: str | None = None,
-    env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-    cost: str | None = None,
+    environment: tyro.conf.OmitArgPrefixes[Elsewhere] = Elsewhere(),
     cluster: str | None = None,
 ) -> None:
     """Continue a run from its newest whole checkpoint.
@@ -199,13 +204,9 @@ def resume_command(
         quiet: No progress display.
         tensorboard: Write TensorBoard events too.
         wandb: Weights & Biases project to log to.
-        trust_env: Import the environment that the run folder names, if it is not one of ours.
-        env: The environment's name now, where it moved or had none.
-        env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
-        cost: The cost function's name, module:function or file.py:function.
+        environment: Its name now, where it moved or had none.
         cluster: A Ray cluster whose machines the workers run on: an address, auto or local.
     """
-    from holdfast.cli.options import renamed
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.training import extended
     from holdfast.train.environment import open_env
@@ -216,8 +217,9 @@ def resume_command(
     folder = extended(folder, state, None if steps is None else int(steps))
     for complaint in complaints:
         Console(stderr=True, highlight=False).print(f"[yellow]skipped:[/] {escape(complaint)}")
-    folder = replace(folder, run=renamed(folder.run, env, env_arg, cost))
-    batch = open_env(folder.run, env, cost, trusted=trust_env, cluster=cluster)
+    folder = replace(folder, run=renamed(folder.run, environment))
+    given = environment.env, environment.cost
+    batch = open_env(folder.run, *given, trusted=environment.trust_env, cluster=cluster)
     done = state.epoch * folder.run.epoch_steps if state else 0
     follow(folder, batch, state, sinks(folder, done, tensorboard, wandb), quiet)
 

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several commands take: run folders, NAME=VALUE pairs, another environment, a judgement."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import UseAppendAction
+from tyro.constructors import PrimitiveConstructorSpec
+
+from holdfast.runs.storage import at_hand
+
+
+def _reader(small: bool) -> PrimitiveConstructorSpec[Path]:
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH|URI",
+        instance_from_str=lambda words: at_hand(words[0], small),
+        is_instance=lambda value: isinstance(value, Path),
+        str_from_instance=lambda path: [str(path)],
+    )
+
+
+RunFolder = Annotated[Path, _reader(small=False)]
+"""One run, with its newest checkpoint."""
+Records = Annotated[Path, _reader(small=True)]
+"""A run or the parent of many, without checkpoints."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The environment, where it is another than the run names, and consent to import that."""
+
+    env: str | None = None
+    """Use this environment instead: an id, module:Class or path/to/file.py:Class."""
+    env_arg: UseAppendAction[tuple[str, ...]] = ()
+    """An argument to make it with, NAME=VALUE; repeat it for several."""
+    cost: str | None = None
+    """A cost function's name, module:function or file.py:function."""
+    trust_env: bool = False
+    """Import the environment that the run folder names, if it is not one of ours."""
+
+    def given(self) -> dict[str, Any]:
+        """As `Agent` takes it."""
+        args = parse_args(self.env_arg)
+        if args and self.env is None:
+            raise ValueError("--env-arg belongs to --env: name the environment too.")
+        named = {"env": self.env, "env_args": None if self.env is None else args}
+        return named | {"cost": self.cost, "trust_env": self.trust_env}
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How a policy is judged."""
+
+    episodes: int = 100
+    """How many fresh episodes to judge by."""
+    until_decided: bool = False
+    """Run more until the policy is proved safe or unsafe."""
+    max_episodes: int = 10_000
+    """Stop there even if nothing is proved."""
+    cost_bound: float | None = None
+    """The most that one episode can cost; native tasks and probes know it."""
+    seed: int = 1_000_000
+    """Seed of the episodes; differs from the training seeds."""
+    greedy: bool = False
+    """Take the most likely action instead of sampling."""
+
+    def given(self) -> dict[str, Any]:
+        """As `Agent.evaluate` takes it."""
+        names = ("episodes", "until_decided", "max_episodes", "cost_bound", "seed")
+        own = {name: getattr(self, name) for name in names}
+        return own | {"deterministic": self.greedy}
+
+
+def parse_args(pairs: Iterable[str]) -> dict[str, object]:
+    """--env-arg size=5 --env-arg name=north: JSON where it is, else a text."""
+    args: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name.isidentifier() or not equals:
+            raise ValueError(f"--env-arg {pair} is not NAME=VALUE; write --env-arg size=5.")
+        try:
+            args[name] = json.loads(value)
+        except ValueError:
+            args[name] = value
+    return args
+
+
+def parse_limits(pairs: Iterable[str]) -> dict[str, float]:
+    """--limit hazards=25 --limit vases=10"""
+    limits: dict[str, float] = {}
+    for pair in pairs:
+        name, equals, number = pair.partition("=")
+        try:
+            limits[name] = float(number)
+        except ValueError:
+            equals = ""
+        if not name or not equals:
+            raise ValueError(f"--limit {pair} is not NAME=NUMBER; write --limit hazards=25.")
+    return limits
