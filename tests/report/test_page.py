@@ -114,6 +114,18 @@ def test_own_runs_beside_others_start_on_their_own_tasks(page: Path, tmp_path: P
     assert len(visit(page, "chosen")["tasks"]) == 2  # all are one's own
 
 
+def test_a_single_run_is_shown_and_compared_with_nothing(page: Path, tmp_path: Path):
+    runs, _ = load([page.parent / "runs"])
+    one = payload(summarise([runs[0]], resamples=500), "One")
+    found = visit(write_page(tmp_path, one), "alone")
+    assert found["lead"].startswith("1 algorithm · 1 task · 1 run (1 finished) · 40 epochs.")
+    assert (found["charts"], found["rows"]) == (3, 1)
+    comparing = {"pareto", "profiles", "improvement"}
+    assert not comparing & {*found["sections"], *found["links"]}
+    assert set(found["sections"]) == set(found["links"])
+    assert comparing <= set(visit(page, "alone")["sections"])
+
+
 def test_algorithms_and_tasks_can_be_toggled(page: Path):
     found = visit(page, "toggles")
     assert found["start"] == found["again"] == found["all"] == [3, 2, 3]

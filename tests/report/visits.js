@@ -98,6 +98,12 @@ const VISITS = {
     found.tasks = on("task"); found.labels = on("label"); found.bars = all("#bars .card:first-child g").map(g => g.querySelector("text").textContent);
   },
 
+  alone() {
+    const seen = s => all(s).filter(n => n.offsetParent !== null);
+    found.sections = seen("main > section").map(n => n.id); found.links = seen("nav a").map(n => n.getAttribute("href").slice(1));
+    found.lead = q("#lead").textContent; found.charts = all("#multiples svg").length; found.rows = all("#final tbody tr").length;
+  },
+
   sizes() {
     found.width = document.documentElement.scrollWidth; found.inner = innerWidth;
   },

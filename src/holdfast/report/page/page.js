@@ -279,7 +279,8 @@ function edges() {
 
 function lead() {
   const at10 = new Set(tasks.map(t => t.horizon)), steps = [...at10].map(plain).join(" / ");
-  at("lead").textContent = `${names.length} algorithms · ${tasks.length} tasks · ${data.runs.toLocaleString("en")} runs (${data.done.toLocaleString("en")} finished) · ${data.rows.toLocaleString("en")} epochs. Compared at ${steps} environment steps` +
+  const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+  at("lead").textContent = `${many(names.length, "algorithm")} · ${many(tasks.length, "task")} · ${many(data.runs, "run")} (${data.done.toLocaleString("en")} finished) · ${many(data.rows, "epoch")}. Compared at ${steps} environment steps` +
     (data.done ? ", the most that all finished runs have in common." : ": nothing is finished yet, so this is provisional.");
   if (data.without_history.length) at("lead").textContent += ` Saved without the history of its training, hence nowhere below: ${data.without_history.join("; ")}.`;
   at("foot").textContent = "Made by Holdfast. Statistics: interquartile means, stratified bootstrap over seeds within tasks. This page needs no network.";
@@ -289,6 +290,9 @@ function lead() {
     setTimeout(() => location.reload(), 1000 * data.watch);
   }
 }
+
+// One algorithm is compared with nothing: what sets several side by side says nothing of it.
+if (names.length === 1) for (const id of ["pareto", "profiles", "improvement"]) { at(id).hidden = true; document.querySelector(`nav a[href="#${id}"]`).hidden = true; }
 
 const choose = (set, size, all) => () => { set.clear(); if (all) for (let i = 0; i < size; i++) set.add(i); update(); };
 restore();
