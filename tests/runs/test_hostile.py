@@ -106,33 +106,33 @@ def test_a_checkpoint_that_lies_elsewhere_is_not_read(folder, tmp_path):
         load_state(folder)
 
 
+READ = {
+    "run.json": lambda file: open_folder(file.parent),
+    "mine.toml": load_suite,
+    "progress.csv": read_rows,
+    "mine.json": read_cmdp,
+}
+
+
+def every_reader_refuses(folder, words):
+    for name, read in READ.items():
+        with pytest.raises(ValueError, match=words):
+            read(folder / name)
+
+
 def test_a_pipe_is_no_file(tmp_path):
     """Opening it would wait for ever."""
-    for name in ("run.json", "mine.toml", "progress.csv"):
+    for name in READ:
         os.mkfifo(tmp_path / name)
-    for read in (
-        lambda: open_folder(tmp_path),
-        lambda: load_suite(tmp_path / "mine.toml"),
-        lambda: read_rows(tmp_path / "progress.csv"),
-        lambda: read_cmdp(tmp_path / "run.json"),
-    ):
-        with pytest.raises(ValueError, match="not a plain file"):
-            read()
+    every_reader_refuses(tmp_path, "not a plain file")
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path):
     """Sparse files: a terabyte on paper, nothing on the disk."""
-    for name in ("run.json", "mine.toml", "progress.csv", "mine.json"):
+    for name in READ:
         with (tmp_path / name).open("wb") as file:
             file.truncate(10**12)
-    for read in (
-        lambda: open_folder(tmp_path),
-        lambda: load_suite(tmp_path / "mine.toml"),
-        lambda: read_rows(tmp_path / "progress.csv"),
-        lambda: read_cmdp(tmp_path / "mine.json"),
-    ):
-        with pytest.raises(ValueError, match="larger than"):
-            read()
+    every_reader_refuses(tmp_path, "larger than")
 
 
 def test_a_policy_that_is_not_finite_is_not_loaded(folder):

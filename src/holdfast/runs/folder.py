@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,9 +13,6 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.episodes import Episodes
-from holdfast.core.forecast import Forecast
-from holdfast.envs.acting import Normaliser
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.references import needs_consent
 from holdfast.process import versions
@@ -156,21 +153,16 @@ def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -
     return jax.tree_util.tree_unflatten(structure, filled)
 
 
+PARTS = ("normaliser", "episodes", "forecast")
+"""Of a state: dataclasses of arrays and single numbers."""
+
+
 def state_arrays(state: State) -> dict[str, NDArray[Any]]:
     """A state as named arrays, for a checkpoint."""
-    arrays = flatten(state.learner, "learner")
-    arrays |= {
-        "normaliser.mean": state.normaliser.mean,
-        "normaliser.var": state.normaliser.var,
-        "normaliser.count": np.float64(state.normaliser.count).reshape(1),
-        "regret": state.regret,
-        "obs": state.obs,
-        "episodes.ended": np.array([state.episodes.ended], np.int64),
-    }
-    for name in EPISODE_ARRAYS:
-        arrays[f"episodes.{name}"] = getattr(state.episodes, name)
-    for name in FORECAST_ARRAYS:
-        arrays[f"forecast.{name}"] = getattr(state.forecast, name)
+    arrays = flatten(state.learner, "learner") | {"regret": state.regret, "obs": state.obs}
+    for name in PARTS:
+        part = getattr(state, name)
+        arrays |= {f"{name}.{f.name}": np.atleast_1d(getattr(part, f.name)) for f in fields(part)}
     if state.memory.size:
         arrays["memory"] = state.memory
     if state.env is not None:
@@ -178,51 +170,36 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-EPISODE_ARRAYS = ("running", "window", "smooth", "raw", "smooth_error", "raw_error")
-FORECAST_ARRAYS = ("cost", "spent", "cross", "square")
-
-
 def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) -> State:
     """The state of a checkpoint; the template (a fresh state) gives shapes and types."""
 
-    def plain(name: str, like: NDArray[Any], rows_vary: bool = False) -> NDArray[Any]:
-        value = arrays.get(name)
-        if value is None or value.dtype.kind != "f" or value.ndim != like.ndim:
+    def read(name: str, like: Any) -> Any:
+        """An array like another, or one number; the window of episodes has any number of rows."""
+        wanted, value = np.atleast_1d(like), arrays.get(name)
+        if value is None or value.dtype.kind != wanted.dtype.kind or value.ndim != wanted.ndim:
             raise CheckpointError(f"the checkpoint lacks a valid '{name}'; it is of another run")
-        same = value.shape[1:] == like.shape[1:] if rows_vary else value.shape == like.shape
-        if not same:
+        first = 1 if name == "episodes.window" else 0
+        if value.shape[first:] != wanted.shape[first:]:
             raise CheckpointError(
                 f"'{name}' in the checkpoint has shape {list(value.shape)}, this run needs "
-                f"{list(like.shape)}; it is of another run"
+                f"{list(wanted.shape)}; it is of another run"
             )
-        return value
+        return value if isinstance(like, np.ndarray) else value[0].item()
 
-    fresh = template.episodes
-    ended = arrays.get("episodes.ended", np.zeros(1, np.int64))
-    if ended.shape != (1,) or ended.dtype != np.int64:
-        raise CheckpointError("'episodes.ended' in the checkpoint is no whole number")
-    episodes = Episodes(
-        ended=int(ended[0]),
-        **{n: plain(f"episodes.{n}", getattr(fresh, n), n == "window") for n in EPISODE_ARRAYS},
-    )
-    mean, var = template.normaliser.mean, template.normaliser.var
+    parts: dict[str, Any] = {}
+    for name in PARTS:
+        like = getattr(template, name)
+        found = {f.name: read(f"{name}.{f.name}", getattr(like, f.name)) for f in fields(like)}
+        parts[name] = replace(like, **found)
     env = {n[4:]: v for n, v in arrays.items() if n.startswith("env.")}
     return State(
         epoch=epoch,
         learner=unflatten(template.learner, arrays, "learner"),
-        normaliser=Normaliser(
-            plain("normaliser.mean", mean),
-            plain("normaliser.var", var),
-            float(plain("normaliser.count", np.zeros(1))[0]),
-        ),
-        episodes=episodes,
-        regret=plain("regret", template.regret),
-        forecast=Forecast(
-            **{n: plain(f"forecast.{n}", getattr(template.forecast, n)) for n in FORECAST_ARRAYS}
-        ),
-        obs=plain("obs", template.obs),
-        memory=plain("memory", template.memory) if template.memory.size else template.memory,
+        regret=read("regret", template.regret),
+        obs=read("obs", template.obs),
+        memory=read("memory", template.memory) if template.memory.size else template.memory,
         env=env or None,
+        **parts,
     )
 
 
