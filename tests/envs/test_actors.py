@@ -4,8 +4,6 @@
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,6 +24,8 @@ from holdfast.train.environment import open_env
 from holdfast.train.metrics import CLOCK_COLUMNS
 
 TASK = "SafetyPointGoal1-v0"
+LONG = {"epoch_steps": 24_000, "steps": 48_000}
+"""Epochs that last for seconds, so that a cluster tells of their progress."""
 
 
 class Mortal(Process):
@@ -115,14 +115,21 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made.shutdown()
 
 
-def learned(run, **options):
-    """The last state of a run and its rows, without the clock."""
+def learned(run, strike=None, **options):
+    """The last state of a run and its rows, without the clock; it is struck while an epoch runs."""
+    left = [strike] if strike else []
+
+    def on_progress(steps):
+        if steps and left:
+            left.pop()()
+
     env = open_env(run, trusted=True, **options)
     try:
         rows, state = [], None
-        for epoch in train(run, env):
+        for epoch in train(run, env, on_progress=on_progress):
             rows.append({k: repr(v) for k, v in epoch.metrics.items() if k not in CLOCK_COLUMNS})
             state = epoch.state
+        assert not left, "it was never struck"
         return rows, {name: a.tobytes() for name, a in state_arrays(state).items()}
     finally:
         env.close()
@@ -144,13 +151,10 @@ def test_a_run_on_a_cluster_learns_the_bits_of_a_local_one(cluster):
     foreign = {"cost_limit": 5.0, "epoch_steps": 400, "steps": 1600}
     local = learned(run_of(own, 1, **foreign))
     assert learned(run_of(own, 2, **foreign), cluster=cluster.address) == local
-    killer = threading.Timer(4.0, partial(cluster.remove_node, cluster.nodes[0], False))
-    killer.start()
-    long = {"steps": 48_000}
-    assert learned(run_of(TASK, 2, **long), cluster=cluster.address) == learned(
-        run_of(TASK, 1, **long)
+    lose = partial(cluster.remove_node, cluster.nodes[0], False)
+    assert learned(run_of(TASK, 2, **LONG), lose, cluster=cluster.address) == learned(
+        run_of(TASK, 1, **LONG)
     )
-    killer.join()
 
 
 @pytest.mark.extras
@@ -159,17 +163,11 @@ def test_an_actor_killed_in_the_middle_of_an_epoch_is_replaced(cluster, caplog):
     import psutil
 
     def strike() -> None:
-        time.sleep(4.0)
         named = [p for p in psutil.process_iter(["name"]) if "ray::Hosted" in p.info["name"]]
         os.kill(named[0].pid, signal.SIGKILL)
 
-    calm = learned(run_of(TASK, 1, steps=24_000))
-    hand = threading.Thread(target=strike)
-    env = open_env(run_of(TASK, 2, steps=24_000), cluster=cluster.address)
-    env.close()
-    hand.start()
-    assert learned(run_of(TASK, 2, steps=24_000), cluster=cluster.address) == calm
-    hand.join()
+    calm = learned(run_of(TASK, 1, **LONG))
+    assert learned(run_of(TASK, 2, **LONG), strike, cluster=cluster.address) == calm
     assert "another one takes its place" in caplog.text
     with pytest.raises(ValueError, match="has 4 cores, and 8 workers"):
         open_env(run_of(TASK, 8, num_envs=8, epoch_steps=8000), cluster=cluster.address)

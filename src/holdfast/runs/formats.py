@@ -139,7 +139,7 @@ def _columns(parquet: Any, file: Path) -> dict[str, Any]:
         data = {name: table[name].to_numpy(zero_copy_only=False) for name in names}
         for name in data:
             if name in (*REQUIRED[2:], "cost_limit") or _is_progress(name):
-                data[name] = np.asarray(data[name], np.float64)
+                data[name] = table[name].cast("float64").to_numpy(zero_copy_only=False)
     except (ArrowException, OSError, *MALFORMED) as error:
         raise ValueError(f"it is no table of runs ({reason(error)})") from None
     if not np.isfinite(data["seed"]).all() or not np.isfinite(data["env_steps"]).all():
