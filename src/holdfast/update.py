@@ -44,23 +44,20 @@ def split(algorithm: Algorithm) -> Parts:
     critic = algorithm.critic
     if not isinstance(critic, CriticFit):
         return Parts(jax.jit(algorithm.improve), None)
-    if not isinstance(algorithm, InMinibatches):  # the fit alone draws from the key
-        return Parts(
-            jax.jit(algorithm.improve),
-            jax.jit(critic.fit),
-            fit_waits=critic.critic_stale_norm,
-            fit_first=critic.critic_first,
-        )
+    both_draw = isinstance(algorithm, InMinibatches)
+    compiled = jax.jit(critic.fit)
 
     def improve(learner: Learner, batch: Batch, key: Array) -> Improvement:
-        return algorithm.improve(learner, batch, jax.random.split(key)[0])
+        return algorithm.improve(learner, batch, jax.random.split(key)[0] if both_draw else key)
 
     def fit(
         critics: Critics, batch: Batch, key: Array, norm: Array | None = None
     ) -> tuple[Critics, Metrics]:
-        return critic.fit(critics, batch, jax.random.split(key)[1], norm)
+        own = jax.random.split(key)[1] if both_draw else key
+        return compiled(critics, batch, critic.minibatches(own, len(batch.weight)), norm)
 
-    return Parts(jax.jit(improve), jax.jit(fit), fit_first=critic.critic_first)
+    waits = critic.critic_stale_norm and not both_draw
+    return Parts(jax.jit(improve), fit, fit_waits=waits, fit_first=critic.critic_first)
 
 
 Advantages = Callable[[Critics], dict[str, Array]]

@@ -69,7 +69,8 @@ def test_scan_equals_a_plain_loop():
     fit, learner, batch = setting()
     for clip in (40.0, 0.5):
         chosen = replace(fit, critic_max_norm=clip)
-        fitted, metrics = jax.jit(chosen.fit)(learner.critics, batch, jax.random.key(5))
+        picked = chosen.minibatches(jax.random.key(5), len(batch.weight))
+        fitted, metrics = jax.jit(chosen.fit)(learner.critics, batch, picked)
         expected = by_hand(chosen, learner, batch, jax.random.key(5))
         for a, b in zip(jax.tree.leaves(fitted.layers), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, atol=2e-6)
@@ -79,12 +80,13 @@ def test_scan_equals_a_plain_loop():
 def test_stale_gradient_counts_in_the_published_clip_norm():
     fit, learner, batch = setting()
     published = replace(fit, critic_stale_norm=True, critic_max_norm=2.0)
-    fitted, _ = published.fit(learner.critics, batch, jax.random.key(5), jnp.float32(30.0))
+    picked = published.minibatches(jax.random.key(5), len(batch.weight))
+    fitted, _ = published.fit(learner.critics, batch, picked, jnp.float32(30.0))
     expected = by_hand(published, learner, batch, jax.random.key(5), stale=30.0)
     for a, b in zip(jax.tree.leaves(fitted.layers), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-6)
     without, _ = replace(published, critic_stale_norm=False).fit(
-        learner.critics, batch, jax.random.key(5), jnp.float32(30.0)
+        learner.critics, batch, picked, jnp.float32(30.0)
     )
     assert ravel_pytree(without.layers)[0] is not None
     assert not np.allclose(
@@ -106,6 +108,15 @@ def test_orders_are_permutations(size):
     np.testing.assert_array_equal(np.sort(found, axis=1), np.tile(np.arange(size), (5, 1)))
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000, 20_000])
+def test_numpy_finds_the_same_orders(size):
+    key = jax.random.key(3)
+    compiled = jax.jit(lambda k: orders(k, 2, size))
+    np.testing.assert_array_equal(orders(key, 2, size, np), compiled(key))
+    if size > 3:
+        assert (orders(key, 2, size, np) != compiled(jax.random.key(4))).any()
+
+
 def test_orders_are_uniform_and_independent():
     """All 24 orders of four numbers, and all pairs of two passes, are equally frequent."""
     draw = jax.vmap(lambda k: orders(k, 2, 4))
@@ -121,7 +132,8 @@ def test_critics_learn_the_targets():
     batch = replace(batch, target=batch.obs @ weights / 4)
     fit = replace(fit, critic_passes=400, critic_l2=0.0)
     error = lambda x: float(jnp.mean((values(x.layers, batch.obs) - batch.target) ** 2))
-    fitted, _ = fit.fit(learner.critics, batch, jax.random.key(1))
+    picked = fit.minibatches(jax.random.key(1), len(batch.weight))
+    fitted, _ = fit.fit(learner.critics, batch, picked)
     assert error(fitted) < 0.2 * error(learner.critics)
 
 

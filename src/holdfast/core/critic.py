@@ -13,16 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from numpy.typing import NDArray
 
 from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Layers, forward, init_layers
 from holdfast.core.types import Batch, Metrics
+
+Minibatches = tuple[NDArray[np.int32], NDArray[np.bool_]]
+"""Row numbers [passes · M, minibatch] and which of them are real."""
 
 
 @jax.tree_util.register_dataclass
@@ -120,14 +126,21 @@ class CriticFit:
         reward = regression_loss(first, obs, target[:, :1], weight, l2, biases, network)
         return total + (self.critic_reward_weight - 1) * reward
 
+    def minibatches(self, key: Array, size: int) -> Minibatches:
+        """All passes of a fit to `size` samples."""
+        return minibatches(key, size, self.critic_minibatch, self.critic_passes)
+
     def fit(
-        self, critics: Critics, batch: Batch, key: Array, gradient_norm: Array | None = None
+        self,
+        critics: Critics,
+        batch: Batch,
+        picked: Minibatches,
+        gradient_norm: Array | None = None,
     ) -> tuple[Critics, Metrics]:
         """Fit to `batch.target`; the norm is that of the policy's last gradient (D7)."""
         flat, unravel = ravel_pytree(critics.layers)
         optimiser = optax.adam(self.critic_lr)
         rows = batch.obs.reshape(-1, batch.obs.shape[-1])  # [T, N, O] where a policy remembers
-        index, used = minibatches(key, len(rows), self.critic_minibatch, self.critic_passes)
         loss_of = lambda params, obs, target, weight: self.loss(
             unravel(params), obs, target, weight, critics.network
         )
@@ -147,36 +160,37 @@ class CriticFit:
 
         counts = self.critic_stale_norm and gradient_norm is not None
         start = jnp.asarray(gradient_norm if counts else 0.0, flat.dtype)
-        (flat, moments, _), losses = jax.lax.scan(
-            step, (flat, critics.moments, start), (index, used)
-        )
+        all_picked = jnp.asarray(picked[0]), jnp.asarray(picked[1])
+        (flat, moments, _), losses = jax.lax.scan(step, (flat, critics.moments, start), all_picked)
         fitted = replace(critics, layers=unravel(flat), moments=moments)
         return fitted, {"critic_loss": losses.mean()}
 
 
-def minibatches(key: Array, size: int, minibatch: int, passes: int) -> tuple[Array, Array]:
-    """Shuffled row numbers [passes · M, minibatch] and which of them are real.
+def minibatches(key: Array, size: int, minibatch: int, passes: int) -> Minibatches:
+    """Shuffled row numbers, and which of them are real.
 
     The last minibatch of a pass is filled up with rows that do not count.
     """
     per_pass = -(-size // minibatch)
     padding = per_pass * minibatch - size
-    index = jnp.pad(orders(key, passes, size), ((0, 0), (0, padding))).reshape(-1, minibatch)
-    used = jnp.tile(jnp.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
+    order = orders(key, passes, size, np)
+    index = np.pad(order, ((0, 0), (0, padding))).reshape(-1, minibatch)
+    used = np.tile(np.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
     return index, used
 
 
-def orders(key: Array, passes: int, size: int) -> Array:
+def orders(key: Array, passes: int, size: int, xp: Any = jnp) -> Any:
     """[passes, size] independent random orders of the numbers below `size`.
 
     A number and random bits above it, in one integer, sort ten times faster on a CPU than the
-    pairs of `jax.random.permutation`. As there, rounds repeat until equal bits do not matter.
+    pairs of `jax.random.permutation`, and ten times faster again where NumPy sorts them, outside
+    of a compiled function. As there, rounds repeat until equal bits do not matter.
     """
     low = max(1, (size - 1).bit_length())
-    place = jax.lax.broadcasted_iota(jnp.uint32, (passes, size), 1)
+    place = xp.broadcast_to(xp.arange(size, dtype=xp.uint32), (passes, size))
     order = place
     for round_key in jax.random.split(key, -(-3 * low // (32 - low))):
-        noise = jax.random.bits(round_key, (passes, size), jnp.uint32) << low
-        packed = jnp.sort(noise | place, axis=1)
-        order = jnp.take_along_axis(order, packed & ((1 << low) - 1), axis=1)
-    return order.astype(jnp.int32)
+        noise = xp.asarray(jax.random.bits(round_key, (passes, size), jnp.uint32)) << low
+        packed = xp.sort(noise | place, axis=1)
+        order = xp.take_along_axis(order, packed & ((1 << low) - 1), axis=1)
+    return order.astype(xp.int32)
