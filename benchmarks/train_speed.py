@@ -1,107 +1,143 @@
 # SPDX-License-Identifier: Apache-2.0
-"""End-to-end training of C-TRPO at the paper's setting, beside the environments alone.
+"""The default command, beside the environments alone and beside bare threads of the engine.
 
-    python benchmarks/train_speed.py [--epochs 4] [--workers 2] [--tasks ID ...]
+    python benchmarks/train_speed.py [--epochs 5] [--seconds 3] [--tasks ID ...]
 
-10 environments, 20 000 steps an epoch, updates included, statistics frozen for an epoch so that the
-workers act by themselves. For each task, in one run: the environments with random actions and the
-engine alone (benchmarks/env_speed.py), then training; the split of an epoch comes from both:
+`holdfast train c-trpo ID` without options but the number of steps: all cores, rows and checkpoints
+written. For each task, in one run: the same environments with random actions, bare `mj_step` with
+the same lean models in as many processes (benchmarks/env_speed.py), training, and the first two
+again, so that a machine that drifts does so for all three. A rate of training is 20 000 steps by
+the median time from one saved epoch to the next, without the first, which compiles. The seconds are
+an epoch's: acting, advantages and targets, the update, and what is left (rows and checkpoint).
 
-    physics      the engine alone            estimate   advantages and targets
-    arithmetic   environments minus engine   update     policy step and critics at once
-    acting       rollout minus environments  alone      each of these two by itself
+With `--parts` also the parts of the update, each by itself: critics, policy step.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import platform
 import statistics
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
 import jax
-import numpy as np
+import mujoco
 
 from env_speed import PAPER, drifter, engine_rate, env_rate
-from holdfast import make_env, make_run
-from holdfast.train import train
+from holdfast import make_run
+from holdfast.cli.training import use_compilation_cache
+from holdfast.process import cores
+from holdfast.runs.folder import create
+from holdfast.runs.training import train_in_folder
+from holdfast.train.environment import open_env
 from holdfast.update import split
 
-EPOCH = 20_000
+OF_ENVIRONMENTS = 0.6
+OF_ENGINE = {"Ant": 0.65, "HalfCheetah": 0.35, "PointGoal": 0.5, "CarButton": 0.65, "Racecar": 0.75}
+"""Shares that are aimed at, by the beginning of the task's name."""
+CLOCK = ("time_rollout", "time_estimate", "time_update")
 
 
-def part_seconds(run, state) -> list[float]:
-    """Policy step and critics, each by itself, on a batch of the task's own shape."""
+def epoch_seconds(run: Any, env: Any) -> tuple[dict[str, float], Any]:
+    """Medians of the whole epoch and of its parts, and the last state."""
+    times, rows, state = [], [], None
+    with tempfile.TemporaryDirectory() as place:
+        folder = create(Path(place, "run"), run, env)
+        for epoch in train_in_folder(folder, env):
+            times.append(time.perf_counter())
+            rows.append(epoch.metrics)
+            state = epoch.state
+    whole = [after - before for before, after in itertools.pairwise(times)]
+    medians = {name: statistics.median(row[name] for row in rows[1:]) for name in CLOCK}
+    return {"epoch": statistics.median(whole)} | medians, state
+
+
+def part_seconds(run: Any, state: Any) -> dict[str, float]:
+    """Critics and policy step, each by itself, on a batch of the task's own shape."""
     from holdfast.core.types import sampled_batch
 
     size, actions = state.obs.shape[1], state.learner.policy.action_dims
     noise = lambda seed, *shape: jax.random.normal(jax.random.key(seed), shape)
+    count = run.epoch_steps
     batch = sampled_batch(
-        noise(0, EPOCH, size),
-        noise(1, EPOCH, actions),
-        noise(2, EPOCH),
-        noise(3, EPOCH, 1),
+        noise(0, count, size),
+        noise(1, count, actions),
+        noise(2, count),
+        noise(3, count, 1),
         cost_return=noise(4, 1) * 0,
         cost_limit=noise(4, 1) * 0 + 25,
-        target=noise(5, EPOCH, 2),
+        target=noise(5, count, 2),
     )
-    medians = []
-    parts = split(run.algorithm)
-    for part, what in ((parts.improve, state.learner), (parts.fit, state.learner.critics)):
+    parts, key = split(run.algorithm), jax.random.key(2)
+    jobs = {
+        "critics": lambda: parts.fit(state.learner.critics, batch, key, None),
+        "policy": lambda: parts.improve(state.learner, batch, key),
+    }
+    medians = {}
+    for name, job in jobs.items():
         times = []
         for _ in range(6):
             started = time.perf_counter()
-            jax.block_until_ready(part(what, batch, jax.random.key(2)))
+            jax.block_until_ready(job())
             times.append(time.perf_counter() - started)
-        medians.append(statistics.median(times[1:]))
+        medians[name] = statistics.median(times[1:])
     return medians
 
 
-def measure(env_id: str, epochs: int, workers: int, seconds: float) -> None:
-    run = make_run("c-trpo", env=env_id, steps=epochs * EPOCH, workers=workers)
-    env = make_env(env_id, run.num_envs, workers=workers)
+def measure(env_id: str, epochs: int, seconds: float, parts: bool) -> None:
+    run = make_run("c-trpo", env=env_id, steps=epochs * 20_000)
+    env = open_env(run)
     env.reset(0)
     actor = drifter(env)
     env_rate(env, actor, 0.2, 20)
-    alone = env_rate(env, actor, seconds, 200)
-    engine = engine_rate(env_id, run.num_envs, workers, seconds)
-    rows, state = [], None
-    for epoch in train(run, env):
-        rows.append(epoch.metrics)
-        state = epoch.state
-    again = env_rate(env, actor, seconds, 200)
+    steps = run.epoch_steps // run.num_envs
+    alone, engine = [], []
+    for wave in range(2):
+        alone.append(env_rate(env, actor, seconds, steps))
+        engine.append(engine_rate(env_id, run.num_envs, cores(), seconds))
+        if wave == 0:
+            spent, state = epoch_seconds(run, env)
     env.close()
-    median = lambda name: float(np.median([row[name] for row in rows[1:]]))
-    rate, only = median("steps_per_second"), statistics.mean([alone, again])
-    policy, critics = part_seconds(run, state)
-    split = {
-        "physics": EPOCH / engine,
-        "arithmetic": EPOCH / only - EPOCH / engine,
-        "acting": median("time_rollout") - EPOCH / only,
-        "estimate": median("time_estimate"),
-        "update": median("time_update"),
-        "policy alone": policy,
-        "critics alone": critics,
-    }
-    cells = " | ".join(f"{seconds:.2f}" for seconds in split.values())
-    print(f"| {env_id} | {only:,.0f} | {rate:,.0f} | {rate / only:.2f} | {cells} |", flush=True)
+    only, bare = statistics.mean(alone), statistics.mean(engine)
+    rate = run.epoch_steps / spent["epoch"]
+    aim = next((aim for name, aim in OF_ENGINE.items() if env_id[6:].startswith(name)), None)
+    split_up = [spent[name] for name in CLOCK]
+    split_up.append(spent["epoch"] - sum(split_up))
+    if parts:
+        split_up += part_seconds(run, state).values()
+    cells = [
+        f"{bare:,.0f}",
+        f"{only:,.0f}",
+        f"{rate:,.0f}",
+        f"{rate / only:.2f}",
+        f"{rate / bare:.2f}" + (f" ({aim:.2f})" if aim else ""),
+        *(f"{part:.2f}" for part in split_up),
+    ]
+    print(f"| {env_id} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--tasks", nargs="+", default=PAPER)
+    parser.add_argument("--parts", action="store_true", help="also the update's parts alone")
     options = parser.parse_args()
-    print(
-        f"{options.workers} workers, load {os.getloadavg()[0]:.1f}; seconds of an epoch by part\n"
-    )
-    print("| task | env only, steps/s | training, steps/s | share | physics | arithmetic | acting "
-          "| estimate | update | policy alone | critics alone |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    use_compilation_cache()
+    print(f"{platform.machine()}, {cores()} cores, load {os.getloadavg()[0]:.1f} before, ", end="")
+    print(f"jax {jax.__version__}, mujoco {mujoco.__version__}\n")
+    head = ["task", "engine, steps/s", "environments", "training"]
+    head += [f"of environments ({OF_ENVIRONMENTS})", "of engine (aim)"]
+    head += ["acting, s", "estimate", "update", "saving"]
+    head += ["critics alone", "policy alone"] if options.parts else []
+    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for env_id in options.tasks:
-        measure(env_id, options.epochs, options.workers, options.seconds)
+        measure(env_id, options.epochs, options.seconds, options.parts)
 
 
 if __name__ == "__main__":
