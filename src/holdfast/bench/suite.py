@@ -99,9 +99,12 @@ class Cell:
 
 def shipped() -> dict[str, str]:
     """Name → description of the suites that come with the library."""
+    return {name: load_suite(name).description for name in _shipped()}
+
+
+def _shipped() -> list[str]:
     folder = files("holdfast.bench") / "suites"
-    found = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
-    return {name: load_suite(name).description for name in found}
+    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
 
 
 def load_suite(name: str | Path) -> Suite:
@@ -114,11 +117,9 @@ def load_suite(name: str | Path) -> Suite:
     else:
         source = files("holdfast.bench") / "suites" / f"{name}.toml"
         if not source.is_file():
-            folder = files("holdfast.bench") / "suites"
-            known = sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
             raise ValueError(
-                f"unknown suite '{name}'{nearest(str(name), known)} A file of your own must end in "
-                ".toml."
+                f"unknown suite '{name}'{nearest(str(name), _shipped())} A file of your own must "
+                "end in .toml."
             )
         words = source.read_text("utf-8")
     try:

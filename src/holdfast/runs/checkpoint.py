@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,14 +74,19 @@ def locked(file: Path) -> Generator[bool]:
         yield mine
 
 
+def put_down(file: IO[bytes], content: bytes) -> None:
+    """Write it, down to the disk."""
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace a file as a whole or not at all."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            put_down(file, content)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
@@ -121,10 +126,10 @@ def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
         data = save_arrays({k: np.array(v, order="C") for k, v in arrays.items()})
-        _write(draft / "state.safetensors", data)
+        write_atomic(draft / "state.safetensors", data)
         digest = hashlib.sha256(data).hexdigest()
         meta = {"format": FORMAT, "epoch": epoch, "sha256": digest}
-        _write(draft / "state.json", json.dumps(meta).encode())
+        write_atomic(draft / "state.json", json.dumps(meta).encode())
         if target.exists():
             shutil.rmtree(target)
         os.replace(draft, target)
@@ -140,13 +145,6 @@ def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int
         shutil.rmtree(root / f"epoch-{stale:06d}", ignore_errors=True)
     for leftover in root.glob(".draft-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def epochs(folder: Path) -> list[int]:

@@ -8,7 +8,6 @@ row of an epoch is the true one.
 
 import csv
 import io
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 
 from holdfast.core.stats import Array
 from holdfast.reading import MB, text
-from holdfast.runs.checkpoint import write_atomic
+from holdfast.runs.checkpoint import put_down, write_atomic
 
 Row = Mapping[str, float | int]
 
@@ -60,9 +59,7 @@ class ProgressFile:
         # A column of an older version, which nobody fills any more, stays empty.
         lines += _line(_shortest(metrics.get(name, np.nan)) for name in self.names)
         with self.path.open("ab") as file:
-            file.write(lines.encode())
-            file.flush()
-            os.fsync(file.fileno())
+            put_down(file, lines.encode())
 
     def close(self) -> None:
         """Nothing is kept open."""
