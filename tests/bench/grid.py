@@ -2,6 +2,7 @@
 """A small grid for the runners' tests, and the comparison of its results."""
 
 import csv
+import hashlib
 import os
 import signal
 import subprocess
@@ -13,8 +14,8 @@ from pathlib import Path
 from holdfast.train.metrics import CLOCK_COLUMNS
 
 EPOCHS = 120
-SUITE = f"""
-steps = {EPOCHS * 200}
+SUITE = """
+steps = {steps}
 seeds = 2
 tasks = ["probe/Speed-v0"]
 algorithms = ["trpo"]
@@ -25,9 +26,9 @@ hidden = [4]
 """
 
 
-def write_suite(folder: Path) -> Path:
+def write_suite(folder: Path, epochs: int = EPOCHS) -> Path:
     file = folder / "small.toml"
-    file.write_text(SUITE)
+    file.write_text(SUITE.format(steps=200 * epochs))
     return file
 
 
@@ -71,6 +72,14 @@ def results(out: Path) -> dict[str, object]:
         newest = sorted((folder / "checkpoint").glob("epoch-*"))[-1]
         found[folder.name] = (learned, (newest / "state.safetensors").read_bytes())
     return found
+
+
+def digests(out: Path) -> dict[str, str]:
+    """Of what each finished cell has learned."""
+    return {
+        name: hashlib.sha256(repr(learned).encode()).hexdigest()
+        for name, learned in results(out).items()
+    }
 
 
 def cell_processes(out: Path) -> list[int]:

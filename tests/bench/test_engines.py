@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid on several Ray nodes of one machine, one of which is killed in the middle."""
+"""A grid on raylets of one machine, each with a folder of its own, and their bad days."""
 
 import os
+import re
+import signal
+import socket
+import subprocess
 import sys
-import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
-from grid import EPOCHS, finish, launch, results, rows, wait_for, write_suite
+from grid import EPOCHS, digests, finish, launch, results, rows, wait_for, write_suite
 
-from holdfast.bench.board import Board
-from holdfast.bench.ray_tasks import Ray
-from holdfast.bench.scheduler import train_cells
-from holdfast.bench.suite import cells, load_suite
 from holdfast.cluster import connect, refuse_versions
+from holdfast.envs.actors import Hosted
 from holdfast.process import versions
 
+LONG = 400
+"""Epochs of runs that much happens to."""
 CELLS = ("trpo_probe-Speed-v0_seed0", "trpo_probe-Speed-v0_seed1")
 
 
@@ -26,50 +32,6 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
         connect("local")
 
 
-@pytest.mark.extras
-@pytest.mark.filterwarnings("ignore")  # Ray's own, of its processes and sockets
-def test_a_lost_node_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    # Ray would replace 127.0.0.1 by this machine's own address; switched off, all stays local.
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # a busy machine would starve them
-    import ray
-    from ray.cluster_utils import Cluster
-
-    suite = write_suite(tmp_path)
-    finish(launch(suite, tmp_path / "calm"))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    here = {"node_ip_address": "127.0.0.1", "include_dashboard": False}
-    # The head only keeps the books: each cell is on a node that can be lost.
-    cluster = Cluster(initialize_head=True, head_node_args=here | {"num_cpus": 0})
-    try:
-        out = tmp_path / "ray"
-        local = {"_node_ip_address": "127.0.0.1", "log_to_driver": False}
-        ray.init(address=cluster.address, **local)  # while there is only the head to talk to
-        nodes = [cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1") for _ in range(2)]
-        lost = threading.Event()
-
-        def lose_a_node() -> None:
-            wait_for(lambda: any(rows(out, name) >= 5 for name in CELLS))
-            cluster.remove_node(nodes[0], allow_graceful=False)
-            lost.set()
-
-        killer = threading.Thread(target=lose_a_node, daemon=True)
-        killer.start()
-        grid = cells(load_suite(suite))
-        said: list[str] = []
-        board = Board(grid, out)
-        monkeypatch.setattr(board, "note", said.append)
-        assert train_cells(grid, out, Ray(out), board, retries=3) == {}
-        killer.join(60)
-        assert lost.is_set() and any("trying again" in text for text in said), said
-        assert results(out) == results(tmp_path / "calm")
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-
-
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A head that only keeps the books; all on the loopback address."""
@@ -77,6 +39,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_health_check_initial_delay_ms": "3000",
+        "RAY_health_check_period_ms": "1000",
+        "RAY_health_check_timeout_ms": "4000",
         "HOLDFAST_CACHE": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }.items():
@@ -89,53 +54,140 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made.shutdown()
 
 
-def add(cluster, count: int, **options):
-    return [
-        cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1", **options) for _ in range(count)
-    ]
+@dataclass
+class Machine:
+    """A raylet with a folder of its own: nothing but the loopback address is shared."""
+
+    cluster: Any
+    folder: Path
+    paths: tuple[str, ...] = ()
+    node: Any = None
+
+    def start(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        there = {
+            "TMPDIR": str(self.folder),
+            "PYTHONPATH": os.pathsep.join([*self.paths, *sys.path]),
+        }
+        self.node = self.cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1", env_vars=there)
+        return self
+
+    def kill(self) -> None:
+        """As a power cut: nothing gets to say goodbye."""
+        self.cluster.remove_node(self.node, allow_graceful=False)
+
+    def processes(self) -> list[int]:
+        return family(self.node.all_processes["raylet"][0].process.pid)
+
+    def at_work(self) -> bool:
+        return any(self.folder.glob("holdfast-*/run/run.json"))
+
+    def drafts(self) -> list[Path]:
+        return list(self.folder.glob("holdfast-*/run/checkpoint/.draft-*"))
+
+    def stop_while_writing(self) -> Path:
+        """Hold the process that trains here in the middle of a checkpoint; what is half-written."""
+        end = time.monotonic() + 200
+        while time.monotonic() < end:
+            for draft in self.drafts():
+                writer = int(draft.name.split("-")[-1])
+                signalled([writer], signal.SIGSTOP)
+                if draft.exists():
+                    return draft
+                signalled([writer], signal.SIGCONT)
+        raise AssertionError("waited too long")
+
+
+def family(process: int) -> list[int]:
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [process, *(p for child in children for p in family(int(child)))]
+
+
+def signalled(processes: list[int], what: signal.Signals) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, what)
+
+
+def machines(cluster: Any, folder: Path, count: int) -> list[Machine]:
+    return [Machine(cluster, folder / f"machine{i}").start() for i in range(count)]
+
+
+def made(out: Path) -> int:
+    return max(rows(out, name) for name in CELLS)
 
 
 @pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")
 def test_bad_days_end_in_the_bits_of_calm_ones(cluster, tmp_path: Path):
-    """Nodes killed at work and idle, the driver killed, all nodes killed; three start again."""
-    suite, out = write_suite(tmp_path), tmp_path / "ray"
+    """Machines lost idle and while writing, the driver lost, all machines lost and back again."""
+    suite, out = write_suite(tmp_path, LONG), tmp_path / "ray"
     finish(launch(suite, tmp_path / "calm"))
-    made = lambda: max(rows(out, name) for name in CELLS)
-    nodes = add(cluster, 3)
     ask = lambda: launch(suite, out, cluster=cluster.address, jobs=None, retries=9)
+    three = machines(cluster, tmp_path, 3)
     driver = ask()
-    wait_for(lambda: made() >= 5)
-    cluster.remove_node(nodes.pop(), allow_graceful=False)  # two cells on three: at work or idle
-    wait_for(lambda: made() >= 15)
+    wait_for(lambda: made(out) >= 5 and sum(m.at_work() for m in three) == 2)
+    (idle,) = [m for m in three if not m.at_work()]
+    idle.kill()
+    writer, other = [m for m in three if m is not idle]
+    draft = writer.stop_while_writing()
+    writer.kill()
+    assert draft.exists()  # it died in the middle of it
+    wait_for(lambda: made(out) >= 25)
     driver.kill()
     driver.wait()
     begun = {name: rows(out, name) for name in CELLS}
+    assert max(begun.values()) >= 25 and not list(out.glob("*/done.json"))
     driver = ask()
-    wait_for(lambda: made() >= 30)
-    for node in nodes:
-        cluster.remove_node(node, allow_graceful=False)
-    add(cluster, 3)
+    wait_for(lambda: made(out) >= 40)
+    other.kill()
+    again = machines(cluster, tmp_path / "again", 3)
+    assert len(results(out)) < len(CELLS)
     finish(driver)
-    assert any(count >= 5 for count in begun.values())  # the driver had what was handed over
-    assert results(out) == results(tmp_path / "calm")
+    assert digests(out) == digests(tmp_path / "calm")
+    print(digests(out))
+    # What is finished stays, byte for byte, whoever asks again.
+    stamps = {path: path.stat().st_mtime_ns for path in out.glob("*/**/*") if path.is_file()}
+    finish(ask())
+    assert stamps == {p: p.stat().st_mtime_ns for p in out.glob("*/**/*") if p.is_file()}
+    assert not any(m.at_work() for m in again)  # and leaves nothing on the machines
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_that_cannot_be_reached_is_replaced(cluster, tmp_path: Path):
+    """A partition: it does not answer, is given up, and comes back when nobody waits for it."""
+    suite, out = write_suite(tmp_path, LONG), tmp_path / "ray"
+    finish(launch(suite, tmp_path / "calm"))
+    pair = machines(cluster, tmp_path, 2)
+    driver = launch(suite, out, cluster=cluster.address, jobs=None, retries=9)
+    wait_for(lambda: min(rows(out, name) for name in CELLS) >= 3)
+    cut_off = pair[0].processes()
+    signalled(cut_off, signal.SIGSTOP)
+    behind = min(CELLS, key=lambda name: rows(out, name))
+    wait_for(lambda: rows(out, behind) >= 20 or driver.poll() is not None)
+    signalled(cut_off, signal.SIGCONT)
+    assert "trying again" in finish(driver)
+    assert digests(out) == digests(tmp_path / "calm")
 
 
 @pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")
 def test_a_machine_with_another_version_is_refused(cluster, tmp_path: Path):
+    """Alone it fails the grid; beside a good one it is asked once and then left alone."""
     fake = tmp_path / "site" / "mujoco-9.9.dist-info"
     fake.mkdir(parents=True)
     (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: mujoco\nVersion: 9.9\n")
-    path = os.pathsep.join([str(fake.parent), *sys.path])
-    add(cluster, 1, env_vars={"PYTHONPATH": path})
-    driver = launch(
-        write_suite(tmp_path), tmp_path / "out", cluster=cluster.address, jobs=None, retries=0
-    )
+    Machine(cluster, tmp_path / "odd", (str(fake.parent),)).start()
+    suite, out = write_suite(tmp_path), tmp_path / "out"
+    refusal = f"has mujoco 9.9, and this run was begun with mujoco {version('mujoco')}"
+    driver = launch(suite, out, cluster=cluster.address, jobs=None, retries=0)
     _, said = driver.communicate(timeout=200)
-    told = " ".join(said.decode().split())
-    assert f"has mujoco 9.9, and this run was begun with mujoco {version('mujoco')}" in told
-    assert not list((tmp_path / "out").glob("*/done.json"))
+    assert driver.returncode != 0 and refusal in " ".join(said.decode().split())
+    assert not list(out.glob("*/done.json"))
+    machines(cluster, tmp_path, 1)
+    told = " ".join(finish(launch(suite, out, cluster=cluster.address, jobs=None)).split())
+    assert told.count("has mujoco 9.9") == 1 and len(results(out)) == len(CELLS)
 
 
 @pytest.mark.extras
@@ -145,7 +197,7 @@ def test_checkpoints_go_to_the_storage(cluster, tmp_path: Path):
     suite, out = write_suite(tmp_path), tmp_path / "out"
     store = (tmp_path / "store").as_uri()
     finish(launch(suite, tmp_path / "calm"))
-    add(cluster, 2)
+    machines(cluster, tmp_path, 2)
     finish(launch(suite, out, cluster=cluster.address, jobs=None, storage=store))
     assert results(tmp_path / "store") == results(tmp_path / "calm")
     assert not list(out.glob("*/checkpoint")) and rows(out, CELLS[0]) == EPOCHS
@@ -154,9 +206,49 @@ def test_checkpoints_go_to_the_storage(cluster, tmp_path: Path):
     assert rows(again, CELLS[0]) == EPOCHS
 
 
-def test_versions_are_compared_by_name():
+@pytest.mark.extras
+def test_from_nothing_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The commands of docs/scale.md, with this machine as both of two."""
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    here = ["--node-ip-address=127.0.0.1", "--num-cpus=1", "--block"]
+    begin = lambda *words: subprocess.Popen([command("ray"), "start", *words, *here])
+    suite, out, address = write_suite(tmp_path), tmp_path / "runs", f"127.0.0.1:{port}"
+    nodes = [begin("--head", f"--port={port}", "--include-dashboard=false")]
+    try:
+        wait_for(lambda: listens(port))
+        nodes.append(begin(f"--address={address}"))
+        for words in (
+            ["bench", str(suite), "--cluster", address, "--out", str(out)],
+            ["report", str(out), "-o", str(tmp_path / "report"), "--no-figures"],
+        ):
+            subprocess.run([command("holdfast"), *words], check=True, timeout=300)
+    finally:
+        for node in reversed(nodes):
+            node.terminate()
+            node.wait(60)
+    assert len(results(out)) == len(CELLS) and (tmp_path / "report" / "report.html").exists()
+
+
+def command(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("name", ["holdfast", "jax", "jaxlib", "mujoco", "numpy"])
+def test_versions_are_compared_by_name(name):
     here = versions()
     refuse_versions(here)
     refuse_versions(here | {"python": ".".join(here["python"].split(".")[:2]) + ".99"})
-    with pytest.raises(ValueError, match=r"has jax .* begun with jax 0\.0\.1: .* same versions"):
-        refuse_versions(here | {"jax": "0.0.1"})
+    both = rf"has {name} {re.escape(here[name])}, .* begun with {name} 0\.0\.1: .* same versions"
+    with pytest.raises(ValueError, match=both):
+        refuse_versions(here | {name: "0.0.1"})
+    told = Hosted().answer({"versions": here | {name: "0.0.1"}}, {})[0]
+    assert re.search(both, told["error"])

@@ -5,14 +5,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from holdfast.envs import native
+from holdfast.envs import actors, native
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import make_env
 from holdfast.envs.worker import Process
@@ -93,6 +95,34 @@ def test_what_a_cluster_is_not_for_is_told():
         make_env("probe/Speed-v0", 4, cluster="auto", workers=2, lockstep=False)
 
 
+class NoRoom:
+    """A Ray whose actors begin after so many looks."""
+
+    exceptions = SimpleNamespace(RayError=OSError)
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def remote(self, **options):
+        answer = SimpleNamespace(remote=lambda head, arrays: "pending")
+        return lambda kind: SimpleNamespace(remote=lambda: SimpleNamespace(answer=answer))
+
+    def wait(self, pending, timeout):
+        self.looks -= 1
+        return (pending, []) if self.looks < 0 else ([], pending)
+
+    def get(self, pending):
+        return {}, {}
+
+
+@pytest.mark.parametrize(("patience", "told"), [(0.0, 1), (1e9, 0)])
+def test_an_actor_that_finds_no_room_is_told_of_once(patience, told, monkeypatch, caplog):
+    monkeypatch.setattr(actors, "PATIENCE", patience)
+    actor = actors.Actor(NoRoom(looks=3), Mortal)
+    assert actor.hear(None).head == {}
+    assert caplog.text.count("no core free") == told
+
+
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A head that only keeps the books, and two nodes; all on the loopback address."""
@@ -157,15 +187,20 @@ def test_a_run_on_a_cluster_learns_the_bits_of_a_local_one(cluster):
     )
 
 
+def hosts() -> list[int]:
+    """The processes of workers on the cluster."""
+    found = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if command.read_bytes().startswith(b"ray::Hosted"):
+                found.append(int(command.parent.name))
+    return found
+
+
 @pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")
 def test_an_actor_killed_in_the_middle_of_an_epoch_is_replaced(cluster, caplog):
-    import psutil
-
-    def strike() -> None:
-        named = [p for p in psutil.process_iter(["name"]) if "ray::Hosted" in p.info["name"]]
-        os.kill(named[0].pid, signal.SIGKILL)
-
+    strike = lambda: os.kill(hosts()[0], signal.SIGKILL)
     calm = learned(run_of(TASK, 1, **LONG))
     assert learned(run_of(TASK, 2, **LONG), strike, cluster=cluster.address) == calm
     assert "another one takes its place" in caplog.text
