@@ -315,13 +315,13 @@ MEASURED = (
     ("epochs", 500, "of each run"),
     ("cores", 8, "of each machine"),
     ("start", 5.0, "seconds until a run is at work"),
-    ("epoch", 5.0, "seconds of an epoch on one core"),
+    ("epoch", 5.5, "seconds of an epoch on one core"),
     ("driver", 0.01, "seconds of the driver for a checkpoint"),
     ("size", 280e3, "bytes of a checkpoint"),
     ("acting", 5.0, "seconds of acting of an epoch on one core"),
     ("update", 0.5, "seconds of the update"),
-    ("first", 0.01, "seconds of a hand-over, whatever the workers"),
-    ("each", 0.001, "seconds of a hand-over for each worker"),
+    ("first", 0.028, "seconds of a hand-over, whatever the workers"),
+    ("each", 0.012, "seconds of a hand-over for each worker"),
 )
 
 
