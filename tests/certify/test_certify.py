@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from holdfast import Agent
-from holdfast.certify import card, certify, page
+from holdfast.certify import card, certify, charts, page
 from holdfast.certify.history import Excursion, excursions, history
 from holdfast.cli import main
 from holdfast.core.stats import cost_regret
@@ -186,3 +186,15 @@ def test_the_command_says_where_the_card_is(run, tmp_path, capsys):
     assert str(tmp_path / "c" / "card.html") in said and "card.json" in said
     assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["card.html", "card.json"]
     assert "No film was made." in (tmp_path / "c" / "card.html").read_text()
+
+
+def test_several_constraints_are_told_apart(tmp_path):
+    """In the verdict, over the curves, at their limits and in the table of conditions."""
+    agent = Agent("c-trpo", **SIZES).learn("probe/Machines-v0", 200, progress=False)
+    agent.save(tmp_path / "run")
+    made = certify(tmp_path / "run", episodes=12, film=False, perturb=["action-delay=1"])
+    text = made[0].read_text()
+    for words in ("mean cost of", ">heat: limit 9<", ">noise: limit 9.75<", "cost: heat, noise"):
+        assert words in text, words
+    drawn = charts.curves(np.arange(3.0), np.ones((3, 1)), {"heat": 2.0}, "one", "cost")
+    assert ">limit 2<" in drawn and "heat" not in drawn  # the control: one needs no name

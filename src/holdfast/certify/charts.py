@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,29 +30,44 @@ def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
     return _svg(label, bars + lines + _axes(0.0, most, float(counts.max()), name, "episodes"))
 
 
-def curves(steps: Floats, values: Floats, limits: Sequence[float], label: str, unit: str) -> str:
-    """Values [E, K] over steps, each with its limit."""
+def curves(
+    steps: Floats, values: Floats, limits: Mapping[str, float], label: str, unit: str
+) -> str:
+    """Values [E, K] over steps, each with its limit; several are told apart by their names."""
     finite = values[np.isfinite(values)]
     low = min(0.0, float(finite.min())) if finite.size else 0.0
-    high = max([float(finite.max()) if finite.size else 1.0, *(1.15 * b for b in limits), 1e-9])
+    high = max(
+        [float(finite.max()) if finite.size else 1.0, *(1.15 * b for b in limits.values()), 1e-9]
+    )
     x, y = _scale(0.0, float(steps[-1])), _rise(high, low)
-    drawn = ""
+    names, drawn = list(limits), _legend(list(limits)) if len(limits) > 1 else ""
     for k in range(values.shape[1]):
         points = " ".join(
             f"{x(s):.1f},{y(v):.1f}" for s, v in zip(steps, values[:, k], strict=True) if v == v
         )
         drawn += f'<polyline class="line line{k % 4}" points="{points}"/>'
         if k < len(limits):
-            at = y(limits[k])
+            limit = limits[names[k]]
+            at, whose = y(limit), f"{html.escape(names[k])}: " if len(limits) > 1 else ""
             drawn += (
                 f'<line class="limit" x1="{LEFT}" x2="{WIDTH - 8}" y1="{at:.1f}" y2="{at:.1f}"/>'
             )
             drawn += (
                 f'<text class="limit" x="{WIDTH - 10}" y="{at - 5:.1f}" text-anchor="end">'
-                f"limit {limits[k]:g}</text>"
+                f"{whose}limit {limit:g}</text>"
             )
     axes = _axes(0.0, float(steps[-1]), high, "environment steps", unit, low)
     return _svg(label, drawn + axes)
+
+
+def _legend(names: Sequence[str]) -> str:
+    """A line of each colour and its name, above the curves."""
+    drawn, x = "", 90
+    for k, name in enumerate(names):
+        drawn += f'<line class="line line{k % 4}" x1="{x}" x2="{x + 18}" y1="9" y2="9"/>'
+        drawn += f'<text class="axis" x="{x + 23}" y="13">{html.escape(name)}</text>'
+        x += 40 + 8 * len(name)
+    return drawn
 
 
 def interval(value: float, low: float, high: float, label: str) -> str:
@@ -60,7 +75,8 @@ def interval(value: float, low: float, high: float, label: str) -> str:
     x = _scale(0.0, 1.0)
     y, foot = 22, 46
     labels = "".join(
-        f'<text class="axis" x="{x(t):.1f}" y="{foot}" text-anchor="middle">{t:.0%}</text>'
+        f'<text class="axis" x="{x(t):.1f}" y="{foot}" '
+        f'text-anchor="{"end" if t == 1 else "middle"}">{t:.0%}</text>'
         for t in (0.0, 0.25, 0.5, 0.75, 1.0)
     )
     body = (

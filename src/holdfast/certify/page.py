@@ -119,7 +119,9 @@ def _conditions(data: dict[str, Any]) -> str:
         )
         for name, found in data["conditions"].items()
     ]
-    head = ("condition", "return", "mean cost", "episodes over a limit", "proved safe")
+    names = list(data["task"]["limits"])
+    cost = f"mean cost: {', '.join(names)}" if len(names) > 1 else "mean cost"
+    head = ("condition", "return", cost, "episodes over a limit", "proved safe")
     return _table(head, rows, 1)
 
 
@@ -127,10 +129,9 @@ def _training(data: dict[str, Any], judged: Judged) -> str:
     past, found = judged.history, data["training"]
     if not found["epochs"]:
         return "<p>This policy was saved without the history of its training.</p>"
-    limits = list(past.limits.values())
-    names = ", ".join(past.limits)
-    drawn = charts.curves(past.steps, past.costs, limits, f"Cost of an epoch: {names}", "cost")
-    drawn += charts.curves(past.steps, past.returns[:, None], [], "Return of an epoch", "return")
+    label = f"Cost of an epoch: {', '.join(past.limits)}"
+    drawn = charts.curves(past.steps, past.costs, past.limits, label, "cost")
+    drawn += charts.curves(past.steps, past.returns[:, None], {}, "Return of an epoch", "return")
     worst = max((e["largest"] for e in found["excursions"]), default=None)
     largest = "none" if worst is None else f"{len(found['excursions'])}, the largest by {worst:.2f}"
     open_ones = sum(not e["ended"] for e in found["excursions"])
