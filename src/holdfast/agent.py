@@ -22,7 +22,7 @@ from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.observations import read_observations
 from holdfast.envs.foreign.source import name_env, name_function
 from holdfast.envs.foreign.spaces import to_native
-from holdfast.envs.make import is_batch, is_given
+from holdfast.envs.make import is_batch, is_given, size_of
 from holdfast.envs.perturb import Perturbation, perturbed
 from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by
 from holdfast.export import Agreement, Portable, export
@@ -153,7 +153,7 @@ class Agent:
         if env is not None and env is not self._given[0]:
             known["env"], known["env_args"] = name_env(env)
         if env is not None and is_batch(env):
-            known["num_envs"] = env.num_envs
+            known["num_envs"] = size_of(env)
         if cost is not None:
             known["cost"] = cost if isinstance(cost, str) else name_function(cost)
         if self.state is None:
@@ -318,7 +318,7 @@ class Agent:
     def _elsewhere(self, env: Any, args: Mapping[str, object] | None) -> Run:
         """The run with another environment, as many of it as there are."""
         name, own = name_env(env)
-        count: int = env.num_envs if is_batch(env) else 1 if is_given(env) else self.run.num_envs
+        count = size_of(env) if is_batch(env) else 1 if is_given(env) else self.run.num_envs
         changes = {"env": name, "env_args": dict(own if args is None else args)}
         return replace(self.run, num_envs=count, epoch_steps=count, **changes)
 

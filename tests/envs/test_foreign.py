@@ -554,7 +554,7 @@ def test_make_env_resolves_every_kind():
     assert isinstance(foreign, ForeignEnv) and foreign.num_envs == 2
     cost = lambda obs, action, new: 0.0
     for env, num_envs, options, message in [
-        (probe, 2, {}, "the given ProbeEnv has 3"),
+        (probe, 2, {}, "this ProbeEnv has 3"),
         (probe, 3, {"cost": cost}, "defines its own costs"),
         ("probe/Speed-v0", 2, {"cost": cost}, "part of the task"),
         ("probe/Machines-v0", 2, {"constraints": ("heet",)}, "choose from heat, noise"),

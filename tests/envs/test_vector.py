@@ -2,10 +2,11 @@
 """Batches of the user's own: each autoreset mode gives the numbers of the plain loop."""
 
 import importlib.util
+import sys
 import warnings
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 import gymnasium as gym
@@ -17,6 +18,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from holdfast import Agent
 from holdfast.envs.base import NotReproducible, Step
 from holdfast.envs.check import check_env
+from holdfast.envs.foreign.source import name_env
 from holdfast.envs.foreign.vector import VectorBatch, mode_of
 from holdfast.envs.make import make_env
 
@@ -143,10 +145,10 @@ def test_who_cannot_be_reset_in_part_is_told_what_to_do():
 
 
 class Tensor:
-    """As much of torch's as is asked for."""
+    """As much of torch's as is asked for, with its ways."""
 
-    def __init__(self, data):
-        self.data = np.asarray(data)
+    def __init__(self, data, device="cuda:0"):
+        self.data, self.device = np.array(data), device
 
     def detach(self):
         return self
@@ -155,30 +157,49 @@ class Tensor:
         return self.data
 
     def new_tensor(self, data):
-        return Tensor(data)
+        return Tensor(np.asarray(data, self.data.dtype))  # of this one's type, not of the data's
 
 
-class IsaacLike:
+torch_like = ModuleType("torch_like")
+torch_like.tensor = Tensor
+Tensor.__module__ = "torch_like.tensors"
+
+
+@pytest.fixture(autouse=True)
+def torch_is_imported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_like", torch_like)
+
+
+class IsaacLike(gym.Env):
     """Isaac Lab's shape: no VectorEnv, tensors, a reset in the same step, no final observation."""
 
-    def __init__(self, num_envs):
+    def __init__(self, num_envs=N):
         self.env = vector(AutoresetMode.SAME_STEP, count=num_envs)
         self.num_envs = num_envs
         self.single_observation_space = self.env.single_observation_space
         self.single_action_space = self.env.single_action_space
+        self.observation_space, self.action_space = (
+            self.env.observation_space,
+            self.env.action_space,
+        )
 
     def reset(self, seed=None, options=None):
         obs, _ = self.env.reset(seed=seed)
         return {key: Tensor(value) for key, value in obs.items()}, {}
 
     def step(self, action):
+        assert action.device == "cuda:0" and action.data.dtype == np.int64
         obs, reward, terminated, truncated, info = self.env.step(action.data)
         ended = terminated | truncated
         cost = np.array(info.get("cost_spill", np.zeros(self.num_envs)), np.float64)
         if ended.any():
             cost[ended] = info["final_info"]["cost_spill"][ended]
         obs = {key: Tensor(value) for key, value in obs.items()}
-        return obs, Tensor(reward), Tensor(terminated), Tensor(truncated), {"cost": Tensor(cost)}
+        extras = {"cost": Tensor(cost), "log": {"spilled": float(cost.sum())}}
+        return obs, Tensor(reward), Tensor(terminated), Tensor(truncated), extras
+
+
+gym.register("IsaacLike-v0", IsaacLike, disable_env_checker=True)
 
 
 def test_tensors_and_a_missing_final_observation():
@@ -193,6 +214,54 @@ def test_tensors_and_a_missing_final_observation():
         assert np.array_equal(ours.next_obs[~ended], theirs.next_obs[~ended])
         assert np.array_equal(ours.next_obs[ended], before[ended])  # the last one it showed
         before = ours.obs
+
+
+def test_a_batch_that_gym_makes_is_a_batch():
+    """Isaac Lab's way: gym.make puts wrappers for single environments around it."""
+    plain = VectorBatch(IsaacLike())
+    wrapped = gym.make("IsaacLike-v0")
+    assert not hasattr(wrapped, "num_envs")  # why it has to be looked for
+    for source in (wrapped, "IsaacLike-v0", lambda: IsaacLike()):
+        batch = make_env(source, N)
+        assert isinstance(batch, VectorBatch) and batch.cost_names == ("cost",)
+        assert np.array_equal(batch.reset(7), plain.reset(7))
+        assert all(map(equal, play(batch, 30), play(plain, 30)))
+        assert check_env(source) == []
+        with pytest.raises(ValueError, match=r"this IsaacLike has 3: pass the same number"):
+            make_env(source, N + 1)
+    assert name_env(wrapped)[0] == "<IsaacLike-v0>"  # how many it has is not in its name
+    small = {"epoch_steps": 90, "hidden": (8,), "cg_steps": 2, "critic_passes": 1}
+    agent = Agent("c-trpo", **small).learn(wrapped, 90, progress=False, cost_limit=5.0)
+    assert agent.run.num_envs == N and len(agent.evaluate(wrapped, episodes=3).returns) == 3
+
+
+class Steered(IsaacLike):
+    """The first thing shown is a whole number, the action is not."""
+
+    def __init__(self, num_envs=N):
+        super().__init__(num_envs)
+        parts = {"gear": spaces.Discrete(3), "speed": spaces.Box(-9.0, 9.0, (1,), np.float32)}
+        self.single_observation_space = spaces.Dict(parts)
+        self.single_action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def shown(self):
+        gear, speed = np.zeros(N, np.int64), np.zeros((N, 1), np.float32)
+        return {"gear": Tensor(gear), "speed": Tensor(speed)}
+
+    def reset(self, seed=None, options=None):
+        return self.shown(), {}
+
+    def step(self, action):
+        never = Tensor(np.zeros(N, np.bool_))
+        return self.shown(), Tensor(action.data[:, 0]), never, never, {"cost": Tensor(np.ones(N))}
+
+
+def test_actions_are_tensors_of_their_own_type():
+    batch = VectorBatch(Steered())
+    batch.reset(0)
+    assert batch.step(np.full((N, 1), 0.25, np.float32)).reward.tolist() == [0.25] * N
+    like = Steered().shown()["gear"]  # the control: made like what is shown it would be 0
+    assert like.new_tensor(np.full(N, 0.25)).data.tolist() == [0] * N
 
 
 def test_six_values_and_a_cost_function_row_by_row():
@@ -241,7 +310,7 @@ def test_an_agent_learns_on_it_and_leaves_it_open():
     env.reset(seed=1)  # still open
     assert np.array_equal(given.evaluate(env, episodes=3).costs, loop.evaluate(episodes=3).costs)
     with pytest.raises(ValueError, match="take num_envs"):
-        make_env(lambda: vector(AutoresetMode.NEXT_STEP), N)
+        make_env(lambda: vector(AutoresetMode.NEXT_STEP), N + 1)
     assert isinstance(
         make_env(lambda num_envs: vector(AutoresetMode.DISABLED, count=num_envs), 2), VectorBatch
     )

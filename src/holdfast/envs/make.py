@@ -4,6 +4,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gymnasium.envs.registration import EnvSpec
+
 from holdfast.envs import native
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.batch import Vectorise, open_foreign
@@ -17,7 +19,7 @@ from holdfast.envs.foreign.source import (
     open_env,
     resolve,
 )
-from holdfast.envs.foreign.vector import VectorBatch, is_vector_env
+from holdfast.envs.foreign.vector import VectorBatch, bare, is_vector_env
 from holdfast.envs.functional.source import (
     Functional,
     described,
@@ -62,16 +64,18 @@ def make_env(
         _refuse_for_task(env, costs, env_args)
         return _make_task(env, num_envs, constraints, workers, lockstep, start)
     source = env if is_batch(env) else find_source(env, env_args)
-    made = isinstance(source, Factory) and source.takes_num_envs
-    if isinstance(source, Factory) and made:
-        source = source(num_envs=num_envs)
+    whole = isinstance(source, Factory) and source.takes_num_envs
+    first = source(num_envs=num_envs) if isinstance(source, Factory) and whole else None
+    if first is None and isinstance(source, Factory | EnvSpec):
+        first = open_env(source)
+    made = is_batch(first)
+    source = first if made else source
     if is_batch(source):
         _refuse_for_batch(source, num_envs)
         if isinstance(source, VecEnv):
             _refuse_for_vec_env(source, constraints, costs)
             return source
         return VectorBatch(source, constraints, costs, clip_actions, made, timeout)
-    first = open_env(source) if isinstance(source, Factory) else None
     if is_functional(first):  # what a function makes is known only once it is made
         source = described(first, label_of(source))
     if isinstance(source, Functional):
@@ -183,11 +187,16 @@ def _refuse_for_functional(source: Functional, vectorise: Vectorise, workers: in
         )
 
 
+def size_of(batch: Any) -> int:
+    """How many environments a batch of the user's has."""
+    return int(bare(batch).num_envs)
+
+
 def _refuse_for_batch(env: Any, num_envs: int) -> None:
-    if num_envs != env.num_envs:
+    if num_envs != size_of(env):
         raise ValueError(
-            f"num_envs={num_envs}, but the given {type(env).__name__} has {env.num_envs}: pass the "
-            "same number."
+            f"num_envs={num_envs}, but this {type(bare(env)).__name__} has {size_of(env)}: pass "
+            "the same number (--num-envs), or let what makes it take num_envs."
         )
 
 

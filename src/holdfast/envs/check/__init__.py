@@ -44,7 +44,7 @@ from holdfast.envs.foreign.spaces import (
     plain_action_space,
 )
 from holdfast.envs.functional.source import Functional, described, is_functional
-from holdfast.envs.make import find_source, is_batch, is_task, make_env
+from holdfast.envs.make import find_source, is_batch, is_task, make_env, size_of
 
 __all__ = ["Finding", "check_env", "print_findings"]
 
@@ -95,7 +95,7 @@ def _check_batch(
     seed: int,
 ) -> list[Finding]:
     found: list[Finding] = []
-    count: int = env.num_envs if is_batch(env) else 2
+    count = size_of(env) if is_batch(env) else 2
     try:
         args = None if isinstance(env, Factory | Functional) else env_args
         batch = make_env(env, count, env_args=args, constraints=constraints, cost=cost)
@@ -122,6 +122,10 @@ def _check_single(plan: _Plan) -> Iterator[Finding]:
         return
     if is_functional(env):
         yield from _check_batch(described(env), None, plan.constraints, plan.cost, plan.seed)
+        return
+    if is_batch(env):
+        yield from _check_batch(env, None, plan.constraints, plan.cost, plan.seed)
+        yield from _close(env)
         return
     try:
         actions, broken = _spaces(env)

@@ -93,7 +93,8 @@ def name_env(source: EnvSource) -> tuple[str, dict[str, object]]:
         return source, {}
     spec = source if isinstance(source, EnvSpec) else getattr(source, "spec", None)
     known = gym.registry.get(spec.id) if isinstance(spec, EnvSpec) else None
-    if isinstance(spec, EnvSpec) and known is not None and not hasattr(source, "num_envs"):
+    several = hasattr(getattr(source, "unwrapped", source), "num_envs")
+    if isinstance(spec, EnvSpec) and known is not None and not several:
         own = {k: v for k, v in spec.kwargs.items() if known.kwargs.get(k, spec) != v}
         same = spec.max_episode_steps == known.max_episode_steps
         if same and not spec.additional_wrappers and all(map(_is_plain, own.values())):

@@ -37,6 +37,7 @@ from holdfast.envs.foreign.spaces import (
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
 from holdfast.envs.foreign.vector_info import (
     final_of,
+    like_shown,
     observed,
     placed,
     read_costs,
@@ -48,12 +49,17 @@ from holdfast.process import deadline
 def is_vector_env(env: object) -> bool:
     """Gymnasium's own kind, or one with its attributes, such as Isaac Lab's."""
     names = ("num_envs", "single_observation_space", "single_action_space", "step")
-    return not isinstance(env, type) and all(hasattr(env, name) for name in names)
+    return not isinstance(env, type) and all(hasattr(bare(env), name) for name in names)
+
+
+def bare(env: Any) -> Any:
+    """What has the attributes: gym.make wraps Isaac Lab's as if they were single environments."""
+    return cast("Any", env).unwrapped if isinstance(env, gym.Wrapper) else env
 
 
 def mode_of(env: Any) -> AutoresetMode:
     """What its metadata say; unsaid: Gymnasium's default, and the same step for other kinds."""
-    said = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+    said = (getattr(bare(env), "metadata", None) or {}).get("autoreset_mode")
     if said is None:
         own = isinstance(env, gym.vector.VectorEnv)
         return AutoresetMode.NEXT_STEP if own else AutoresetMode.SAME_STEP
@@ -73,13 +79,13 @@ class VectorBatch:
         timeout: float = 0.0,
     ) -> None:
         self._env, self._clip, self._owned, self._timeout = env, clip_actions, owned, timeout
-        self._steps = 0
-        self.num_envs = int(env.num_envs)
+        self._steps, own = 0, bare(env)
+        self.num_envs = int(own.num_envs)
         self.label = type(getattr(env, "unwrapped", env)).__name__
-        self.native_observation_space = env.single_observation_space
-        self.native_action_space = env.single_action_space
-        self.observation_space = flat_observation_space(env.single_observation_space, self.label)
-        self.action_space = plain_action_space(env.single_action_space, self.label)
+        self.native_observation_space = own.single_observation_space
+        self.native_action_space = own.single_action_space
+        self.observation_space = flat_observation_space(own.single_observation_space, self.label)
+        self.action_space = plain_action_space(own.single_action_space, self.label)
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         spec = getattr(env, "spec", None)
         known = spec if hasattr(spec, "max_episode_steps") else getattr(spec, "config", None)
@@ -182,11 +188,9 @@ class VectorBatch:
         return observed(returned, self.label)
 
     def _move(self, given: NDArray[Any]) -> Transition:
-        # Batches of tensors want tensors, on their device: what they showed makes one.
         shown: list[Any] = []
         mapped(shown.append, self._native)
-        like = shown[0]
-        action = like.new_tensor(given) if hasattr(like, "new_tensor") else given
+        action = like_shown(given, shown[0])
         self._steps += 1
         with self._watched():
             returned = self._env.step(action)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a vector environment returns, taken apart: final observations, rows, costs of its info."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -16,6 +17,14 @@ def observed(returned: Any, label: str) -> Any:
     if not (isinstance(returned, tuple) and len(cast("tuple[Any, ...]", returned)) == 2):
         raise ValueError(f"reset() of Env {label} must return (obs, info), as Gymnasium's does.")
     return cast("tuple[Any, ...]", returned)[0]
+
+
+def like_shown(action: NDArray[Any], shown: Any) -> Any:
+    """Batches that show tensors want one, of the action's own type, on their device."""
+    if not hasattr(shown, "new_tensor"):
+        return action
+    library: Any = sys.modules[type(shown).__module__.partition(".")[0]]
+    return library.tensor(action, device=shown.device)
 
 
 def final_of(seen: Transition, ended: Bools, before: Any) -> Any:
