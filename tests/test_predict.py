@@ -6,6 +6,7 @@ from dataclasses import replace
 import gymnasium as gym
 import jax
 import numpy as np
+import onnxruntime
 import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, create_empty_array
@@ -14,6 +15,8 @@ from gymnasium.vector.utils import concatenate as join
 from holdfast import Agent
 from holdfast.envs.foreign.observations import flatten_batch
 from holdfast.envs.make import make_env
+from holdfast.export.numpy_policy import Policy
+from holdfast.export.parts import parts_of
 from holdfast.run import make_run
 from holdfast.train.environment import Spaces
 from holdfast.train.state import first_state
@@ -31,6 +34,7 @@ OBSERVATIONS = {
     "discrete": spaces.Discrete(5, start=-1),
     "tuple": spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 1, (1,), np.float32))),
     "dict": PARTS,
+    "one part": spaces.Dict({"policy": spaces.Box(-1, 1, (3,), np.float32)}),
 }
 ACTIONS = {
     "box": spaces.Box(np.array([[-2.0, 0.0]], np.float32), np.array([[1.0, 0.5]], np.float32)),
@@ -121,6 +125,11 @@ def test_what_is_not_finite_raises(bad):
     for obs in (np.array([0.0, bad, 0.0]), np.array([[0.0] * 3, [0.0, bad, 0.0]])):
         with pytest.raises(ValueError, match="NaN or infinity"):
             agent.predict(obs)
+    agent = untrained(PARTS, ACTIONS["discrete"])
+    rows, _ = several(PARTS, 1)
+    agent.predict(rows[0])
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        agent.predict(rows[0] | {"where": (np.full((2, 3), bad), 2)})
 
 
 @pytest.mark.parametrize(
@@ -153,3 +162,80 @@ def test_native_tasks_are_clipped_too():
     agent.state = replace(state, learner=replace(state.learner, policy=policy))
     actions = agent.predict(env.reset(0), deterministic=False, seed=0)
     assert batch_space(env.action_space, 2).contains(actions)
+
+
+# The same through export
+
+
+def leaf(obs, path):
+    for key in path:
+        obs = obs[key]
+    return np.asarray(obs, np.float64)
+
+
+def exported(agent, folder):
+    agent.export(folder / "policy.onnx")
+    agent.export(folder / "policy.npz")
+    return onnxruntime.InferenceSession(folder / "policy.onnx"), Policy(folder / "policy.npz")
+
+
+def inputs(space, many):
+    return {part.name: leaf(many, part.path) for part in parts_of(space)}
+
+
+@pytest.mark.parametrize("kind", OBSERVATIONS)
+@pytest.mark.parametrize("acted", ACTIONS)
+def test_an_export_takes_and_gives_what_predict_does(kind, acted, tmp_path):
+    """Observations in their parts as the environment gives them, actions as it takes them."""
+    space, actions = OBSERVATIONS[kind], ACTIONS[acted]
+    agent = untrained(space, actions)
+    session, reader = exported(agent, tmp_path)
+    rows, many = several(space, 200)
+    given = inputs(space, many)
+    assert given.keys() == {put.name for put in session.get_inputs()}
+    (theirs,) = session.run(["action"], given)
+    ours = agent.predict(many)
+    assert theirs.shape == ours.shape and theirs.dtype == ours.dtype
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1.5e-6)
+    assert batch_space(actions, 200).contains(theirs)
+    np.testing.assert_array_equal(reader(many), ours)
+    for i in range(5):
+        np.testing.assert_array_equal(reader(rows[i]), ours[i])
+        assert actions.contains(reader(rows[i]))
+    assert len(np.unique(ours, axis=0)) > 1 or acted != "box"  # they are not all the same anyway
+
+
+def test_parts_that_are_exchanged_give_other_actions(tmp_path):
+    """The control: names and their order matter."""
+    space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Discrete(3)})
+    agent = untrained(space, ACTIONS["box"])
+    session, _ = exported(agent, tmp_path)
+    _, many = several(space, 50)
+    swapped = inputs(space, {"a": many["b"], "b": many["a"]})
+    assert np.abs(session.run(["action"], swapped)[0] - agent.predict(many)).max() > 1e-3
+
+
+@pytest.mark.parametrize("acted", ["box", "discrete", "multi-discrete", "multi-binary"])
+def test_what_is_no_observation_is_no_order(acted, tmp_path):
+    """A choice that is none, NaN in any part: NumPy raises, ONNX answers outside the space."""
+    agent = untrained(PARTS, ACTIONS[acted])
+    session, reader = exported(agent, tmp_path)
+    rows, many = several(PARTS, 1)
+    good = inputs(PARTS, many)
+    assert ACTIONS[acted].contains(session.run(["action"], good)[0][0])
+    for part in parts_of(PARTS):
+        bad = 9.0 if part.sizes else np.nan
+        wrong = good | {part.name: np.full_like(good[part.name], bad)}
+        assert not ACTIONS[acted].contains(session.run(["action"], wrong)[0][0]), part
+    reader(rows[0])
+    whole = {"bits": rows[0]["bits"], "kinds": rows[0]["kinds"]}
+    for where, told in (
+        ((np.full((2, 3), np.nan), 2), "not finite"),
+        ((np.zeros((2, 3)), 9), "none of its choices"),
+        ((np.zeros((3, 2)), 2), r"where/0 has shape \(3, 2\); this policy takes \(2, 3\)"),
+        ((np.zeros((2, 3)),), r"lacks the part \['where', 1\]"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            reader(whole | {"where": where})
+    with pytest.raises(ValueError, match="lacks the part"):
+        reader(whole)

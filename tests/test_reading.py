@@ -196,10 +196,9 @@ def test_an_export_acts_as_ours_in_an_episode(name, tmp_path):
     for seed in range(5):
         obs, ended = task.reset(seed=seed)[0], False
         while not ended:
-            flat = np.ravel(obs).astype(np.float64)
-            given = {"observation": flat[None], **memory}
+            given = {"observation": np.float64(obs)[None], **memory}
             theirs, *after = session.run(["action", *["next_memory"] * remembers], given)
-            mine, ours = reader(flat, memory=state), agent.predict(obs, memory=kept)
+            mine, ours = reader(obs, memory=state), agent.predict(obs, memory=kept)
             if remembers:
                 (mine, state), (ours, kept) = mine, ours
                 memory = {"memory": after[0]}
@@ -238,7 +237,7 @@ def test_exported_actions_equal_ours(kind, activation):
     obs = made.actor.normaliser.mean + rng.normal(size=(10_000, size))
     memory = rng.uniform(-1, 1, (10_000, network.memory)).astype("f4") if network.memory else None
     noise = made.actor.draw(np.random.default_rng(4), (len(obs),))
-    for heads in (onnx_heads(made, onnx_model(made)), numpy_heads(made.npz())):
+    for heads in (onnx_heads(made, onnx_model(made)), numpy_heads(made, made.npz())):
         action, sampled, *kept = heads(obs, 4, memory)
         assert np.abs(action - made.act(obs, None, memory)).max() <= 2.5e-6
         assert np.abs(sampled - made.act(obs, noise, memory)).max() <= 2.5e-6
@@ -261,7 +260,7 @@ def test_a_wrong_export_is_refused(kind):
     ]
     for actor in wrong if network.image else wrong[:2]:
         other = replace(made, actor=actor)
-        for heads in (onnx_heads(made, onnx_model(other)), numpy_heads(other.npz())):
+        for heads in (onnx_heads(made, onnx_model(other)), numpy_heads(made, other.npz())):
             with pytest.raises(Disagreement):
                 check(made, heads, count=500)
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from holdfast.algorithms import Algorithm
@@ -329,12 +328,12 @@ class Agent:
     def export(self, path: str | Path) -> Agreement:
         """Write the policy for use without Holdfast: .onnx, or .npz with policy.py beside it.
 
-        It takes flat observations as the environment gives them and returns actions in the
-        environment's units, always inside the space; both are checked against `predict` first.
+        It takes observations as the environment gives them (of a Dict or Tuple one input for each
+        part) and returns actions as it takes them, always inside the space; they are compared with
+        those of `predict` first.
         """
         state, spaces = self._trained()
-        native = spaces.native_action  # choices are counted from where the environment does
-        space = native if isinstance(native, gym.spaces.Discrete) else spaces.action
+        space = spaces.native_action
         about = {
             "algorithm": self.run.name,
             "env": self.run.env,
@@ -344,7 +343,8 @@ class Agent:
             "action_space": describe_space(space),
             "holdfast": versions()["holdfast"],
         }
-        return export(Portable(self.actor(), space, about), Path(path))
+        portable = Portable(self.actor(), space, about, spaces.native_observation)
+        return export(portable, Path(path))
 
     def save(self, path: str | Path) -> None:
         """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand.

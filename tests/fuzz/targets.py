@@ -114,6 +114,14 @@ def either(document: Any, raw: bytes, choose: Choose) -> bytes:
 
 
 # What is honest: a run folder, its arrays, a suite, a CMDP, an export.
+EXPORTED: dict[str, Any] = {
+    "about": {"env": "x"},
+    "network": {
+        "activation": "tanh", "image": [], "channels": [], "memory": 0, "colours_first": False,
+    },
+    "parts": [{"path": [], "shape": [3], "sizes": [], "starts": []}],
+    "action": {"shape": [2], "dtype": "float64"},
+}  # fmt: skip
 RUN = make_run("c-trpo", env="probe/Speed-v0", hidden=[4], num_envs=2, epoch_steps=20)
 BOX = {"type": "box", "dtype": "float32", "shape": [2], "low": -1.0, "high": [1.0, 2.0]}
 PARTS = {
@@ -305,11 +313,12 @@ def table(raw: bytes, choose: Choose) -> None:
 
 def exported(raw: bytes, choose: Choose) -> None:
     """An exported policy.npz."""
+    texts = damaged(EXPORTED, choose) if choose(2) else EXPORTED
     parts: dict[str, Any] = {
-        "about": np.array(json.dumps({"env": "x"})), "weight0": np.zeros((3, 2), np.float32),
-        "bias0": np.zeros(2, np.float32), "std": np.ones(2, np.float32), "middle": np.zeros(2),
-        "half": np.ones(2), "low": -np.ones(2), "high": np.ones(2), "mean": np.zeros(3),
-        "scale": np.ones(3),
+        "weight0": np.zeros((3, 2), np.float32), "bias0": np.zeros(2, np.float32),
+        "std": np.ones(2, np.float32), "middle": np.zeros(2), "half": np.ones(2),
+        "low": -np.ones(2), "high": np.ones(2), "mean": np.zeros(3), "scale": np.ones(3),
+        **{str(key): np.array(json.dumps(text)) for key, text in texts.items()},
     }  # fmt: skip
     name = sorted(parts)[choose(len(parts))]
     shapes = [(), (0,), (3,), (2, 3), (3, 2), (1, 1, 1)]

@@ -2,6 +2,7 @@
 """Damaged files through every reader: its own sentence, or the data, and nothing else."""
 
 import pytest
+import targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from targets import TARGETS, Defect, judged, picture, run
@@ -15,6 +16,15 @@ def test_a_damaged_file_is_one_sentence(name):
         run(name, data)
 
     through()
+
+
+def test_an_undamaged_export_is_read(monkeypatch):
+    """The control: what is fuzzed is a policy that acts before it is damaged."""
+    acted = []
+    monkeypatch.setattr(targets, "judged", lambda read: acted.append(read()))
+    monkeypatch.setattr(targets, "damaged", lambda document, choose: document)
+    targets.exported(b"", lambda n: {2: 1, 4: 3}.get(n, 0))
+    assert [action.shape for action in acted] == [(2,)]
 
 
 def test_a_record_without_its_columns_is_no_picture():

@@ -315,14 +315,39 @@ def test_an_export_that_is_none_is_one_sentence(tmp_path):
         with pytest.raises(ValueError, match="no policy"):
             Policy(file)
     plain = {"activation": "tanh", "image": [], "channels": [], "memory": 0, "colours_first": False}
-    known = {"about": np.array("{}"), "network": np.array(json.dumps(plain)), "sizes": [2]}
+    part = {"path": [], "shape": [3], "sizes": [], "starts": []}
+    texts = {"network": plain, "parts": [part], "action": {"shape": [1], "dtype": "int64"}}
+    known = {name: np.array(json.dumps(text)) for name, text in texts.items()}
+    known |= {"about": np.array("{}"), "sizes": [2], "starts": [0]}
     np.savez(file, weight0=np.zeros((3, 2)), bias0=np.zeros(5), **known)
     with pytest.raises(ValueError, match="no policy"):
         Policy(file)
     np.savez(file, weight0=np.array([{}], object), **known)
     with pytest.raises(ValueError, match="no policy"):
         Policy(file)
-    np.savez(file, weight0=np.zeros((3, 2)), bias0=np.zeros(2), **known)
+    good = {"weight0": np.zeros((3, 2)), "bias0": np.zeros(2)}
+    for wrong in (
+        [],
+        [part | {"shape": [4]}],
+        [part | {"shape": [10**12]}],
+        [part | {"sizes": [10**12], "starts": [0]}],
+        [part | {"shape": [2], "sizes": [5, -2], "starts": [0, 0]}],
+        [part | {"sizes": [3]}],
+        [part | {"sizes": [3], "starts": ["0"]}],
+        [part | {"path": 3}],
+        [part | {"path": [[]]}],
+        [{}],
+        7,
+    ):
+        np.savez(file, **good, **known | {"parts": np.array(json.dumps(wrong))})
+        with pytest.raises(ValueError, match="no policy"):
+            Policy(file)
+    for wrong in ({"dtype": "object"}, {"dtype": "no"}, {"shape": [2]}, {"shape": "1"}):
+        action = np.array(json.dumps(texts["action"] | wrong))
+        np.savez(file, **good, **known | {"action": action})
+        with pytest.raises(ValueError, match="no policy"):
+            Policy(file)
+    np.savez(file, **good, **known)
     assert Policy(file)(np.zeros(3)).tolist() == [0]
 
 

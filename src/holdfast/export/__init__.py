@@ -28,7 +28,10 @@ def export(policy: Portable, target: Path) -> Agreement:
         files, heads = {target: content}, onnx_heads(policy, content)
     elif target.suffix == ".npz":
         content, reader = policy.npz(), Path(numpy_policy.__file__).read_bytes()
-        files, heads = {target: content, target.with_name(READER): reader}, numpy_heads(content)
+        files, heads = (
+            {target: content, target.with_name(READER): reader},
+            numpy_heads(policy, content),
+        )
     else:
         raise ValueError(
             f"'{target}' must end in .onnx (for onnxruntime and others) or .npz (NumPy alone)."

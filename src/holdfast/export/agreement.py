@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from holdfast.envs.acting import Float32
 from holdfast.export import numpy_policy
 from holdfast.export.graph import load_package
+from holdfast.export.parts import apart, nested, possible
 from holdfast.export.portable import Portable
 
 TOLERANCE = 1e-6
@@ -66,7 +67,7 @@ def onnx_heads(policy: Portable, model: bytes) -> Heads:
         obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
     ) -> tuple[NDArray[Any], ...]:
         noise = policy.actor.draw(np.random.default_rng(seed), (len(obs),))
-        given = {"observation": obs, "noise": noise}
+        given = {**apart(policy.parts, obs), "noise": noise}
         if memory is None:
             return tuple(session.run(["action", "sampled"], given))
         names = ["action", "sampled", "next_memory"]
@@ -75,18 +76,19 @@ def onnx_heads(policy: Portable, model: bytes) -> Heads:
     return heads
 
 
-def numpy_heads(content: bytes) -> Heads:
+def numpy_heads(policy: Portable, content: bytes) -> Heads:
     """The two heads of an .npz file, in the file that reads it."""
-    policy = numpy_policy.Policy(io.BytesIO(content))
+    reader = numpy_policy.Policy(io.BytesIO(content))
 
     def heads(
         obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
     ) -> tuple[NDArray[Any], ...]:
-        rng = np.random.default_rng(seed)
+        rng, leaves = np.random.default_rng(seed), apart(policy.parts, obs)
+        given = nested(policy.given, iter(leaves.values()))
         if memory is None:
-            return policy(obs), policy(obs, rng)
-        action, kept = policy(obs, memory=memory)
-        return action, policy(obs, rng, memory)[0], kept
+            return reader(given), reader(given, rng)
+        action, kept = reader(given, memory=memory)
+        return action, reader(given, rng, memory)[0], kept
 
     return heads
 
@@ -94,8 +96,9 @@ def numpy_heads(content: bytes) -> Heads:
 def check(policy: Portable, heads: Heads, count: int = 20_000, seed: int = 0) -> Agreement:
     """Compare on random and extreme observations; raises `Disagreement`."""
     asked, largest, remembers = 0, 0.0, policy.actor.network.memory
-    for kind, obs in observations(policy, np.random.default_rng(seed), count):
+    for kind, drawn in observations(policy, np.random.default_rng(seed), count):
         rng = np.random.default_rng(seed)
+        obs = possible(policy.parts, drawn, np.random.default_rng(seed + 1))
         noise = policy.actor.draw(rng, (len(obs),))
         memory = rng.uniform(-1, 1, (len(obs), remembers)).astype(np.float32) if remembers else None
         action, sampled, *kept = heads(obs, seed, *([] if memory is None else [memory]))
@@ -159,7 +162,7 @@ def _compare(policy: Portable, seen: Seen, got: NDArray[Any]) -> float:
         difference = np.where(np.isnan(difference), np.inf, difference)
         doubt = np.abs(_in_double(policy).act(*seen.all) - ours) / unit
         # Far away float32 itself leaves more open than the tolerance.
-        wrong = (difference > TOLERANCE + 2 * doubt.max()).any(-1)
+        wrong = (difference > TOLERANCE + 2 * doubt.max()).reshape(len(ours), -1).any(1)
         apart = float(difference.max())
     if wrong.any():
         i = int(wrong.argmax())
@@ -182,8 +185,7 @@ def _compare_memory(policy: Portable, seen: Seen, got: NDArray[Any]) -> None:
 def _worse_choices(policy: Portable, seen: Seen, got: NDArray[Any]) -> NDArray[np.bool_]:
     """[n] whether some choice's score is clearly below the best."""
     scores = policy.scores(*seen.all)
-    start = policy.space.start if isinstance(policy.space, gym.spaces.Discrete) else 0
-    picked = got.reshape(len(scores), -1) - start
+    picked = got.reshape(len(scores), -1) - policy.starts
     doubt = np.abs(_in_double(policy).scores(*seen.all) - scores).max()
     wrong, first = np.zeros(len(scores), np.bool_), 0
     for d, choices in enumerate(policy.actor.sizes):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy as an ONNX graph, in the few operators that every runtime has.
 
-    observation  double [n, O]   as the environment gives it, flat
+    observation  double [n, ...] as the environment gives it; of a Dict or Tuple one for each part:
+                 observation/level, observation/gear/0
     noise        float [m, k]    standard normal, or Gumbel for choices; may be left out
-    action       [n, A], [n] or [n, D]   the most likely action, in the environment's units
+    action       [n, ...]        the most likely action, as the environment takes it
     sampled      the same, drawn with `noise` (m = n, or 1 for all)
 
 A policy that remembers has two more:
@@ -11,8 +12,9 @@ A policy that remembers has two more:
     memory       float [m, H]    what it remembers; may be left out where episodes begin: 0
     next_memory  float [n, H]    to pass on with the next observation
 
-An ONNX graph cannot raise. Where an observation is not finite, or `sampled` is read although no
-noise was given, the answer lies outside the action space: NaN, or one less than the first choice.
+An ONNX graph cannot raise. Where an observation is not finite or none of its choices, or `sampled`
+is read although no noise was given, the answer lies outside the action space: NaN, or one less than
+the first choice.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.networks import GATES, KERNEL, STRIDE, Network
+from holdfast.export.parts import Part
 from holdfast.export.portable import Portable
 
 OPSET, IR = 17, 8
@@ -85,7 +88,7 @@ def onnx_model(policy: Portable) -> bytes:
         sheet.nodes,
         "policy",
         [
-            value("observation", number(np.float64), ["n", policy.obs_size]),
+            *(value(part.name, number(np.float64), ["n", *part.shape]) for part in policy.parts),
             value("noise", number(np.float32), ["m", size]),
             *kept[:1],
         ],
@@ -106,13 +109,37 @@ def onnx_model(policy: Portable) -> bytes:
 
 
 def write_view(sheet: Sheet, policy: Portable) -> str:
-    """What the policy sees: normalised in double, then float."""
-    seen, normaliser = "observation", policy.actor.normaliser
+    """What the policy sees: its parts one after the other, normalised in double, then float."""
+    flat = [write_part(sheet, part) for part in policy.parts]
+    seen = flat[0] if len(flat) == 1 else sheet("Concat", flat, "flat", axis=1)
+    normaliser = policy.actor.normaliser
     if normaliser is not None:
         mean = sheet.constant("mean", normaliser.mean)
         scale = sheet.constant("scale", normaliser.scale)
         seen = sheet("Div", [sheet("Sub", [seen, mean], "centred"), scale], "normalised")
     return sheet("Cast", [seen], "seen", to=sheet.onnx.TensorProto.FLOAT)
+
+
+def write_part(sheet: Sheet, part: Part) -> str:
+    """[n, width] the numbers of a part, or its choices one-hot; NaN where it is none of them."""
+    x, name, count = part.name, part.name, len(part.sizes) or part.width
+    if len(part.shape) != 1:
+        x = sheet("Reshape", [x, sheet.constant(f"{name}_rows", np.array([-1, count]))], f"{x}_row")
+    if not part.sizes:
+        return x
+    owner = np.repeat(np.arange(count), part.sizes)
+    called = np.concatenate(
+        [np.arange(n) + s for n, s in zip(part.sizes, part.starts, strict=True)]
+    )
+    each = sheet("Gather", [x, sheet.constant(f"{name}_owner", owner)], f"{name}_each", axis=1)
+    called = sheet.constant(f"{name}_called", called.astype(np.float64))
+    same = sheet("Equal", [each, called], f"{name}_same")
+    hot = sheet("Cast", [same], f"{name}_hot", to=sheet.onnx.TensorProto.DOUBLE)
+    owned = sheet.constant(f"{name}_owned", (owner[:, None] == np.arange(count)).astype(np.float64))
+    hits = sheet("MatMul", [hot, owned], f"{name}_hits")
+    fewest = sheet("ReduceMin", [hits], f"{name}_fewest", axes=[1], keepdims=1)
+    known = sheet("Cast", [fewest], f"{name}_known", to=sheet.onnx.TensorProto.BOOL)
+    return sheet("Where", [known, hot, sheet.constant(f"{name}_none", np.nan)], f"{name}_chosen")
 
 
 def write_network(sheet: Sheet, policy: Portable, x: str) -> str:
@@ -192,18 +219,18 @@ def write_action(sheet: Sheet, policy: Portable, seen: str, out: str, name: str)
     count = sheet("Cast", [odd], f"{name}_count", to=sheet.onnx.TensorProto.FLOAT)
     worst = sheet("ReduceMax", [count], f"{name}_worst", axes=[1], keepdims=1)
     broken = sheet("Cast", [worst], f"{name}_broken", to=sheet.onnx.TensorProto.BOOL)
-    space = policy.space
-    if isinstance(space, gym.spaces.Box):
+    dtype, shape = policy.space.dtype, policy.space.shape or ()
+    if isinstance(policy.plain, gym.spaces.Box):
         chosen = write_box(sheet, policy.arrays(), out, name)
-        outside = np.array(np.nan, space.dtype)
+        outside = np.array(np.nan, dtype)
     else:
-        first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
-        chosen, outside = write_choice(sheet, policy, out, name, first), np.int64(first - 1)
+        chosen = write_choice(sheet, policy, out, name)
+        outside = policy.starts - 1
     none = sheet.constant(f"{name}_none", outside)
-    flat = isinstance(space, gym.spaces.Discrete)
-    answer = sheet("Where", [broken, none, chosen], f"{name}_answer" if flat else name)
-    if flat:
-        sheet("Squeeze", [answer, sheet.constant(f"{name}_axis", np.array([1]))], name)
+    answer = sheet("Where", [broken, none, chosen], f"{name}_answer")
+    kind = sheet.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    typed = sheet("Cast", [answer], f"{name}_typed", to=kind)
+    sheet("Reshape", [typed, sheet.constant(f"{name}_shape", np.array([-1, *shape]))], name)
 
 
 def write_box(sheet: Sheet, arrays: dict[str, NDArray[Any]], out: str, name: str) -> str:
@@ -216,8 +243,8 @@ def write_box(sheet: Sheet, arrays: dict[str, NDArray[Any]], out: str, name: str
     return sheet("Max", [sheet("Min", [a, part("high")], f"{name}_top"), part("low")], f"{name}_in")
 
 
-def write_choice(sheet: Sheet, policy: Portable, out: str, name: str, first: int) -> str:
-    """[n, D] the first of the largest scores in each block, counted from `first`."""
+def write_choice(sheet: Sheet, policy: Portable, out: str, name: str) -> str:
+    """[n, D] the first of the largest scores in each block, counted as the environment does."""
     ends = np.cumsum((0, *policy.actor.sizes))
     axis = sheet.constant(f"{name}_along", np.array([1]))
     picked: list[str] = []
@@ -226,4 +253,4 @@ def write_choice(sheet: Sheet, policy: Portable, out: str, name: str, first: int
         block = sheet("Slice", [out, *cut, axis], f"{name}_block{d}")
         picked.append(sheet("ArgMax", [block], f"{name}_pick{d}", axis=1, keepdims=1))
     joined = sheet("Concat", picked, f"{name}_picks", axis=1)
-    return sheet("Add", [joined, sheet.constant(f"{name}_first", np.int64(first))], f"{name}_from")
+    return sheet("Add", [joined, sheet.constant(f"{name}_first", policy.starts)], f"{name}_from")

@@ -5,6 +5,9 @@ This file stands by itself, next to the arrays that `holdfast export` wrote; cop
 
     x = (observation − mean) / scale        a = f(x) + std · noise, or the best score + noise
     action = clip(middle + half · a, low, high), in the environment's units
+
+An observation is what the environment gives: an array, a number, or dictionaries and tuples of
+them. Its parts are read one after the other, choices one-hot.
 """
 
 import json
@@ -45,9 +48,18 @@ class Policy:
             self.layers = [(arrays[f"weight{i}"], arrays[f"bias{i}"]) for i in range(depth)]
             image, self.memory = self.network["image"], int(self.network["memory"])
             self.size = int(np.prod(image)) if image else len(self.layers[0][0])
-            if max(self.size, self.memory) > LARGEST:
-                raise ValueError(f"it reads more than {LARGEST} numbers")
-            self(np.zeros(self.size))  # all that is needed is there, and fits
+            self.parts = json.loads(str(arrays.pop("parts")))
+            self.action = json.loads(str(arrays.pop("action")))
+            width = sum(sum(p["sizes"]) or int(np.prod(p["shape"])) for p in self.parts)
+            keys = [key for p in self.parts for key in p["path"]]
+            if max(self.size, self.memory) > LARGEST or width != self.size:
+                raise ValueError(f"it reads {width} numbers of {self.size}")
+            if np.dtype(self.action["dtype"]).kind not in "fiu" or {*map(type, keys)} - {str, int}:
+                raise ValueError("it names other things than numbers")
+            for p in self.parts:  # all that is needed is there, and fits
+                first = np.reshape(p["starts"], p["shape"]) if p["sizes"] else np.zeros(p["shape"])
+                self.flatten(first, p | {"path": []})
+            self.act(np.zeros((1, self.size)))
         except FileNotFoundError:
             raise
         except Exception as error:
@@ -58,16 +70,39 @@ class Policy:
     def __call__(
         self, observation: Any, rng: np.random.Generator | None = None, memory: Any = None
     ) -> Any:
-        """The action for one observation [O], or those for a batch [n, O].
+        """The action for one observation, or those for a batch with a leading axis everywhere.
 
         A policy that remembers returns (action, memory): pass that memory with the next
         observation, and None where an episode begins (in a batch: 0 in the rows where one does).
         """
-        seen = np.asarray(observation, np.float64)
-        batch = np.atleast_2d(seen)
-        if seen.ndim > 2 or batch.shape[1] != self.size:
-            known = f"this policy takes ({self.size},)."
-            raise ValueError(f"an observation has shape {seen.shape}; {known}")
+        flat = [self.flatten(observation, part) for part in self.parts]
+        action, kept = self.act(np.concatenate([x for x, _ in flat], 1), rng, memory)
+        action, kept = (action[0], kept[0]) if flat[0][1] else (action, kept)
+        return (action, kept) if self.memory else action
+
+    def flatten(self, value: Any, part: Any) -> tuple[Any, bool]:
+        """([n, ...] the numbers of one part of an observation, whether it was a single one)."""
+        try:
+            for key in part["path"]:
+                value = value[key]
+        except (KeyError, IndexError, TypeError):
+            raise ValueError(f"an observation lacks the part {part['path']}.") from None
+        seen, shape = np.asarray(value, np.float64), tuple(part["shape"])
+        single = seen.ndim == len(shape)
+        if seen.shape[0 if single else 1 :] != shape:
+            where = "/".join(map(str, ["an observation", *part["path"]]))
+            raise ValueError(f"{where} has shape {seen.shape}; this policy takes {shape}.")
+        flat = seen.reshape(1 if single else len(seen), -1)
+        if not part["sizes"]:
+            return flat, single
+        choices = zip(flat.T, part["sizes"], part["starts"], strict=True)
+        hot = [x[:, None] == np.arange(start, start + n) for x, n, start in choices]
+        if not all(one.any(1).all() for one in hot):
+            raise ValueError(f"an observation of {value} is none of its choices.")
+        return np.concatenate(hot, 1), single
+
+    def act(self, batch: Any, rng: Any = None, memory: Any = None) -> tuple[Any, Any]:
+        """(actions, next memory) of flat observations [n, O]."""
         kept = np.zeros((len(batch), self.memory), np.float32)
         if memory is not None:
             kept = np.asarray(memory, np.float32).reshape(kept.shape)
@@ -76,9 +111,8 @@ class Policy:
         if "mean" in self.arrays:
             batch = (batch - self.arrays["mean"]) / self.arrays["scale"]
         out, kept = self.read(batch.astype(np.float32), kept)
-        action = self.choose(out, rng)
-        action, kept = (action, kept) if seen.ndim == 2 else (action[0], kept[0])
-        return (action, kept) if self.memory else action
+        action = self.choose(out, rng).reshape(len(batch), *self.action["shape"])
+        return action.astype(self.action["dtype"]), kept
 
     def read(self, seen: Any, memory: Any) -> tuple[Any, Any]:
         """(what the network says of a batch, its memory after it)."""
@@ -124,5 +158,4 @@ class Policy:
         if rng is not None:  # adding Gumbel noise to the scores draws from their softmax
             out = out - np.log(rng.standard_exponential(out.shape, np.float32) + np.float32(1e-30))
         parts = np.split(out, np.cumsum(arrays["sizes"])[:-1], axis=-1)
-        best = np.stack([part.argmax(-1) for part in parts], -1)
-        return best[..., 0] + arrays["start"] if "start" in arrays else best
+        return np.stack([part.argmax(-1) for part in parts], -1) + arrays["starts"]
