@@ -26,7 +26,7 @@ from safetensors.numpy import save
 import holdfast
 from holdfast.bench.suite import cells, load_suite
 from holdfast.export.numpy_policy import Policy
-from holdfast.reading import MALFORMED, told
+from holdfast.reading import MALFORMED, reason
 from holdfast.run import from_json, make_run, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.evaluations import read_violations
@@ -223,7 +223,7 @@ def malformed(read: Callable[[], object]) -> None:
     try:
         read()
     except MALFORMED as error:
-        told(error)
+        reason(error)
 
 
 def arrays(raw: bytes, choose: Choose) -> None:
