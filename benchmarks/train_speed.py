@@ -75,7 +75,9 @@ def part_seconds(run: Any, state: Any) -> dict[str, float]:
     )
     parts, key = split(run.algorithm), jax.random.key(2)
     jobs = {
-        "critics": lambda: parts.fit(state.learner.critics, batch, key, None),
+        "critics": lambda: parts.fit(
+            state.learner.critics, batch, parts.minibatches(key, batch), None
+        ),
         "policy": lambda: parts.improve(state.learner, batch, key),
     }
     medians = {}

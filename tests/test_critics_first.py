@@ -52,7 +52,7 @@ def test_the_policy_improves_by_the_fitted_critics_advantages(seen):
     epochs(chosen)
     learner, batch, key, advantages, after, _ = seen[0]
     parts = split(chosen.algorithm)
-    critics, _ = parts.fit(learner.critics, batch, key, None)
+    critics, _ = parts.fit(learner.critics, batch, parts.minibatches(key, batch), None)
     again = advantages(critics)
     assert np.abs(again["adv_c"] - batch.adv_c).max() > 1e-3  # they did learn something
     step = parts.improve(learner, replace(batch, adv_r=again["adv_r"], adv_c=again["adv_c"]), key)

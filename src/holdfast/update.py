@@ -20,19 +20,22 @@ import jax
 from jax import Array
 
 from holdfast.algorithms import Algorithm, InMinibatches
-from holdfast.core.critic import CriticFit, Critics
+from holdfast.core.critic import CriticFit, Critics, Minibatches
 from holdfast.core.types import Batch, Improvement, Learner, Metrics
 
-Fit = Callable[[Critics, Batch, Array, Array | None], tuple[Critics, Metrics]]
+Fit = Callable[[Critics, Batch, Minibatches, Array | None], tuple[Critics, Metrics]]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The compiled parts of an update. Both take the update's key."""
+    """The compiled parts of an update, and what the second is to be fed with."""
 
     improve: Callable[[Learner, Batch, Array], Improvement]
-    fit: Fit | None
+    """Takes the update's key."""
+    fit: Fit | None = None
     """None: critics learn in the policy's own minibatches, so `improve` returns them too."""
+    minibatches: Callable[[Array, Batch], Minibatches] | None = None
+    """The update's key and a batch → what the fit goes through."""
     fit_waits: bool = False
     """The norm of the policy's gradient counts in the fit (D7), so that comes second."""
     fit_first: bool = False
@@ -43,21 +46,23 @@ def split(algorithm: Algorithm) -> Parts:
     """What the algorithm does to the policy, and the fit of critics that it leaves to the loop."""
     critic = algorithm.critic
     if not isinstance(critic, CriticFit):
-        return Parts(jax.jit(algorithm.improve), None)
+        return Parts(jax.jit(algorithm.improve))
     both_draw = isinstance(algorithm, InMinibatches)
-    compiled = jax.jit(critic.fit)
 
     def improve(learner: Learner, batch: Batch, key: Array) -> Improvement:
         return algorithm.improve(learner, batch, jax.random.split(key)[0] if both_draw else key)
 
-    def fit(
-        critics: Critics, batch: Batch, key: Array, norm: Array | None = None
-    ) -> tuple[Critics, Metrics]:
+    def minibatches(key: Array, batch: Batch) -> Minibatches:
         own = jax.random.split(key)[1] if both_draw else key
-        return compiled(critics, batch, critic.minibatches(own, len(batch.weight)), norm)
+        return critic.minibatches(own, len(batch.weight))
 
-    waits = critic.critic_stale_norm and not both_draw
-    return Parts(jax.jit(improve), fit, fit_waits=waits, fit_first=critic.critic_first)
+    return Parts(
+        jax.jit(improve),
+        jax.jit(critic.fit),
+        minibatches,
+        fit_waits=critic.critic_stale_norm and not both_draw,
+        fit_first=critic.critic_first,
+    )
 
 
 Advantages = Callable[[Critics], dict[str, Array]]
@@ -70,26 +75,27 @@ def concurrent(parts: Parts) -> Callable[..., tuple[Learner, Metrics]]:
     Where critics come first it takes the advantages as a function of critics too; without it the
     advantages stay as they are (exact ones need no critics).
     """
-    improve, fit = parts.improve, parts.fit
+    improve, fit, minibatches = parts.improve, parts.fit, parts.minibatches
 
     def update(
         learner: Learner, batch: Batch, key: Array, advantages: Advantages | None = None
     ) -> tuple[Learner, Metrics]:
-        if fit is None:
+        if fit is None or minibatches is None:
             step = improve(learner, batch, key)
             return learner.improved(step), step.metrics
+        picked = minibatches(key, batch)
         if parts.fit_first:
-            critics, fitted = fit(learner.critics, batch, key, None)
+            critics, fitted = fit(learner.critics, batch, picked, None)
             if advantages:
                 seen = advantages(critics)
                 batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
             step = improve(learner, batch, key)
         elif parts.fit_waits:
             step = improve(learner, batch, key)
-            critics, fitted = fit(learner.critics, batch, key, step.gradient_norm)
+            critics, fitted = fit(learner.critics, batch, picked, step.gradient_norm)
         else:
             with ThreadPoolExecutor(1) as beside:
-                fitting = beside.submit(fit, learner.critics, batch, key, None)
+                fitting = beside.submit(fit, learner.critics, batch, picked, None)
                 step = improve(learner, batch, key)
                 critics, fitted = fitting.result()
         return Learner(step.policy, critics, step.extra), step.metrics | fitted

@@ -175,7 +175,8 @@ def test_both_at_once_is_one_after_the_other(name: str) -> None:
     learner, batch = make_learner(algorithm, "gaussian", 1), make_batch("gaussian", 1, 1)
     key = jax.random.key(1)
     policy_key, critic_key = jax.random.split(key) if name == "c3po" else (key, key)
-    critics, fitted = jax.jit(algorithm.critic.fit)(learner.critics, batch, critic_key)
+    picked = algorithm.critic.minibatches(critic_key, len(batch.weight))
+    critics, fitted = jax.jit(algorithm.critic.fit)(learner.critics, batch, picked)
     step = jax.jit(algorithm.improve)(learner, batch, policy_key)
     after, metrics = concurrent(split(algorithm))(learner, batch, key)
     same_bits(after, Learner(step.policy, critics, step.extra))
@@ -187,14 +188,14 @@ def test_the_published_critics_wait_for_the_norm_of_the_policys_gradient() -> No
     made = make_run("cpo", "published", critic_max_norm=0.01).algorithm
     learner, batch = make_learner(made, "gaussian", 1), make_batch("gaussian", 1, 1)
     key = jax.random.key(1)
-    fit = jax.jit(made.critic.fit)
+    fit, picked = jax.jit(made.critic.fit), made.critic.minibatches(key, len(batch.weight))
     norm = jax.jit(made.improve)(learner, batch, key).gradient_norm
     assert float(norm) > 0.01
     after, _ = concurrent(split(made))(learner, batch, key)
-    same_bits(after.critics, fit(learner.critics, batch, key, norm)[0])
+    same_bits(after.critics, fit(learner.critics, batch, picked, norm)[0])
     free = replace(made, critic=replace(made.critic, critic_stale_norm=False))
     other, _ = concurrent(split(free))(learner, batch, key)
-    same_bits(other.critics, fit(learner.critics, batch, key)[0])
+    same_bits(other.critics, fit(learner.critics, batch, picked)[0])
     first = lambda learner: np.asarray(learner.critics.layers[0][0])
     assert not np.array_equal(first(after), first(other))
 
