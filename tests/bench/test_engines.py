@@ -39,9 +39,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_health_check_initial_delay_ms": "3000",
-        "RAY_health_check_period_ms": "1000",
-        "RAY_health_check_timeout_ms": "4000",
         "HOLDFAST_CACHE": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }.items():
@@ -76,9 +73,6 @@ class Machine:
         """As a power cut: nothing gets to say goodbye."""
         self.cluster.remove_node(self.node, allow_graceful=False)
 
-    def processes(self) -> list[int]:
-        return family(self.node.all_processes["raylet"][0].process.pid)
-
     def at_work(self) -> bool:
         return any(self.folder.glob("holdfast-*/run/run.json"))
 
@@ -96,11 +90,6 @@ class Machine:
                     return draft
                 signalled([writer], signal.SIGCONT)
         raise AssertionError("waited too long")
-
-
-def family(process: int) -> list[int]:
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [process, *(p for child in children for p in family(int(child)))]
 
 
 def signalled(processes: list[int], what: signal.Signals) -> None:
@@ -151,24 +140,6 @@ def test_bad_days_end_in_the_bits_of_calm_ones(cluster, tmp_path: Path):
     finish(ask())
     assert stamps == {p: p.stat().st_mtime_ns for p in out.glob("*/**/*") if p.is_file()}
     assert not any(m.at_work() for m in again)  # and leaves nothing on the machines
-
-
-@pytest.mark.extras
-@pytest.mark.filterwarnings("ignore")
-def test_a_machine_that_cannot_be_reached_is_replaced(cluster, tmp_path: Path):
-    """A partition: it does not answer, is given up, and comes back when nobody waits for it."""
-    suite, out = write_suite(tmp_path, LONG), tmp_path / "ray"
-    finish(launch(suite, tmp_path / "calm"))
-    pair = machines(cluster, tmp_path, 2)
-    driver = launch(suite, out, cluster=cluster.address, jobs=None, retries=9)
-    wait_for(lambda: min(rows(out, name) for name in CELLS) >= 3)
-    cut_off = pair[0].processes()
-    signalled(cut_off, signal.SIGSTOP)
-    behind = min(CELLS, key=lambda name: rows(out, name))
-    wait_for(lambda: rows(out, behind) >= 20 or driver.poll() is not None)
-    signalled(cut_off, signal.SIGCONT)
-    assert "trying again" in finish(driver)
-    assert digests(out) == digests(tmp_path / "calm")
 
 
 @pytest.mark.extras
