@@ -15,23 +15,12 @@ from holdfast.bench.ray_tasks import work
 from holdfast.process import versions
 from holdfast.report import report
 from holdfast.run import to_json
+from holdfast.runs import places as kept
 from holdfast.runs import storage
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
+from holdfast.runs.places import Disk, Remote, StorageError, confined, is_uri, place_of
 from holdfast.runs.progress import read_rows
-from holdfast.runs.storage import (
-    Disk,
-    Outbox,
-    Remote,
-    StorageError,
-    confined,
-    contents,
-    deliver,
-    fetch,
-    in_order,
-    is_uri,
-    place_of,
-    runs_under,
-)
+from holdfast.runs.storage import Outbox, contents, deliver, fetch, in_order, runs_under
 from holdfast.runs.training import train_in_folder
 
 ENV = "probe/Speed-v0"
@@ -65,7 +54,7 @@ def learned(path: Path):
 
 @pytest.fixture
 def bucket(monkeypatch):
-    monkeypatch.setattr(storage, "PAUSE", 0.0)
+    monkeypatch.setattr(kept, "PAUSE", 0.0)
     MemoryFileSystem.store.clear()
     yield "memory://bucket/runs/a"
     MemoryFileSystem.store.clear()
@@ -172,10 +161,10 @@ def test_a_storage_that_fails_every_third_write_loses_nothing(tmp_path, bucket, 
 @pytest.mark.parametrize(
     ("error", "asked"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), storage.TRIES),
+        (OSError(errno.ENOSPC, "No space left on device"), kept.TRIES),
         (PermissionError("Access denied"), 1),  # asking again would not help
         (FileNotFoundError("no space in a bucket that is not there"), 1),
-        (OddError("the token was denied"), storage.TRIES),
+        (OddError("the token was denied"), kept.TRIES),
     ],
 )
 def test_a_storage_that_always_fails_is_told_of_in_a_sentence(

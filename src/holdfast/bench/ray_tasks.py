@@ -26,16 +26,8 @@ from holdfast.cluster import Unequal, connect, first_line, refuse_versions
 from holdfast.process import thread_limits, versions
 from holdfast.run import to_json
 from holdfast.runs.checkpoint import epochs, locked
-from holdfast.runs.storage import (
-    Disk,
-    Files,
-    Outbox,
-    Remote,
-    StorageError,
-    contents,
-    deliver,
-    place_of,
-)
+from holdfast.runs.places import Disk, Remote, StorageError, place_of
+from holdfast.runs.storage import Files, Outbox, contents, deliver
 
 
 @dataclass(eq=False)

@@ -31,7 +31,8 @@ from holdfast.report import report
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs.checkpoint import epochs, read_json, write_json
 from holdfast.runs.log import PUBLISHED_LIMIT, Setting, flatten
-from holdfast.runs.storage import fetch, here, runs_under
+from holdfast.runs.places import here
+from holdfast.runs.storage import fetch, runs_under
 
 
 def bench(

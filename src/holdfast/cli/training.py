@@ -75,7 +75,8 @@ def tune(args: list[str]) -> None:
     """A new run that begins with the policy of another, under other settings."""
     from holdfast.cli.options import parse_run
     from holdfast.runs.folder import create, load_state, open_folder
-    from holdfast.runs.storage import at_hand, is_uri
+    from holdfast.runs.places import is_uri
+    from holdfast.runs.storage import at_hand
     from holdfast.runs.training import begin_with
     from holdfast.train.environment import open_env
 

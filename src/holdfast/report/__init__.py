@@ -17,7 +17,8 @@ from holdfast.report.summary import summarise
 from holdfast.report.tables import write_tables
 from holdfast.runs.find import load, not_started
 from holdfast.runs.log import PUBLISHED_LIMIT
-from holdfast.runs.storage import at_hand, here, renew
+from holdfast.runs.places import here
+from holdfast.runs.storage import at_hand, renew
 
 __all__ = ["report"]
 

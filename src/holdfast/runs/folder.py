@@ -21,8 +21,8 @@ from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.log import parse_limits
+from holdfast.runs.places import here
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
-from holdfast.runs.storage import here
 from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state, networks
 
