@@ -117,3 +117,10 @@ def test_the_time_left_is_sane_from_the_first_seconds(monkeypatch):
     # The first epoch cannot know the updates to come, nor its own compilation.
     assert all(told)
     assert max(naive) > 5, "the control: elapsed time would say six times too much"
+
+
+def test_the_readme_says_how_to_begin_and_whose_work_it_is():
+    said = (Path(__file__).parents[1] / "README.md").read_text()
+    for words in ("pip install", "make demo", ".venv/bin/holdfast", "OmniSafe", "SafePO"):
+        assert words in said, words
+    assert "https://arxiv.org/abs/2411.02957" in said and "cite" in said
