@@ -73,6 +73,23 @@ class Machine:
         """As a power cut: nothing gets to say goodbye."""
         self.cluster.remove_node(self.node, allow_graceful=False)
 
+    def cut_off(self) -> None:
+        """As a network that fails: it lives, and nothing of it gets through any more."""
+        import psutil
+
+        (raylet,) = [i.process.pid for i in self.node.all_processes["raylet"]]
+        children = [child.pid for child in psutil.Process(raylet).children(recursive=True)]
+        signalled([raylet, *children], signal.SIGSTOP)
+
+    def come_back(self) -> None:
+        import psutil
+
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.status() == psutil.STATUS_STOPPED:
+                    if process.environ().get("TMPDIR") == str(self.folder):
+                        process.resume()
+
     def at_work(self) -> bool:
         return any(self.folder.glob("holdfast-*/run/run.json"))
 
@@ -127,9 +144,11 @@ def test_bad_days_end_in_the_bits_of_calm_ones(cluster, tmp_path: Path):
     driver.wait()
     begun = {name: rows(out, name) for name in CELLS}
     assert max(begun.values()) >= 25 and not list(out.glob("*/done.json"))
+    three = [other, *machines(cluster, tmp_path / "more", 2)]
     driver = ask()
-    wait_for(lambda: made(out) >= 40)
-    other.kill()
+    wait_for(lambda: made(out) >= 40 and sum(m.at_work() for m in three) == 2)
+    for machine in three:
+        machine.kill()
     again = machines(cluster, tmp_path / "again", 3)
     assert len(results(out)) < len(CELLS)
     finish(driver)
@@ -140,6 +159,25 @@ def test_bad_days_end_in_the_bits_of_calm_ones(cluster, tmp_path: Path):
     finish(ask())
     assert stamps == {p: p.stat().st_mtime_ns for p in out.glob("*/**/*") if p.is_file()}
     assert not any(m.at_work() for m in again)  # and leaves nothing on the machines
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_that_is_cut_off_is_given_up(cluster, tmp_path: Path):
+    """Its run goes on elsewhere, to the same bits, and what it says later is not listened to."""
+    suite, out = write_suite(tmp_path, LONG), tmp_path / "ray"
+    finish(launch(suite, tmp_path / "calm"))
+    three = machines(cluster, tmp_path, 3)
+    driver = launch(suite, out, cluster=cluster.address, jobs=None)
+    wait_for(lambda: made(out) >= 5 and sum(m.at_work() for m in three) == 2)
+    lost = next(m for m in three if m.at_work())
+    lost.cut_off()
+    try:
+        told = " ".join(finish(driver).split())
+    finally:
+        lost.come_back()
+    assert "its machine does not answer any more" in told
+    assert digests(out) == digests(tmp_path / "calm")
 
 
 @pytest.mark.extras

@@ -199,6 +199,30 @@ def hosts() -> list[int]:
 
 @pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")
+def test_actors_of_a_machine_that_is_cut_off_are_replaced(cluster, caplog):
+    """It lives, and nothing of it gets through any more."""
+    import psutil
+
+    (raylet,) = [i.process.pid for i in cluster.nodes[0].all_processes["raylet"]]
+    lost = [psutil.Process(raylet)]
+
+    def strike() -> None:
+        lost.extend(lost[0].children(recursive=True))
+        for process in lost:
+            process.suspend()
+
+    try:
+        struck = learned(run_of(TASK, 2, **LONG), strike, cluster=cluster.address)
+    finally:
+        for process in lost:
+            with suppress(psutil.Error):
+                process.resume()
+    assert struck == learned(run_of(TASK, 1, **LONG))
+    assert "another one takes its place" in caplog.text
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
 def test_an_actor_killed_in_the_middle_of_an_epoch_is_replaced(cluster, caplog):
     strike = lambda: os.kill(hosts()[0], signal.SIGKILL)
     calm = learned(run_of(TASK, 1, **LONG))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +37,8 @@ class Task:
     folder: Path
     stream: Any
     claim: ExitStack = field(default_factory=ExitStack)
+    node: str | None = None
+    """The machine that works on it, by Ray's name, once it has said so."""
     said: str | None = None
     """What became of it, once it has ended."""
 
@@ -105,13 +107,22 @@ class Ray:
                     self._take(streams[id(stream)])
         elif not jobs:
             time.sleep(0.5)
+        self._give_up_lost(streams.values())
         return [job for job in jobs if job.said is not None]
+
+    def _give_up_lost(self, jobs: Iterable[Task]) -> None:
+        """Tasks of machines that Ray gave up: one that is cut off would never end by itself."""
+        gone = {node["NodeID"] for node in self.ray.nodes() if not node["Alive"]}
+        for job in jobs:
+            if job.said is None and job.node in gone:
+                job.said = "its machine does not answer any more"
+                self.ray.cancel(job.stream, force=True)
 
     def _take(self, job: Task) -> None:
         """The next hand-over, or the end."""
         begin = time.perf_counter()
         try:
-            files: Files = self.ray.get(next(job.stream))
+            job.node, files = self.ray.get(next(job.stream))
         except StopIteration:
             done = (job.folder / "done.json").exists()
             job.said = "" if done else "it ended without a result"
@@ -141,14 +152,16 @@ class Ray:
 
 def work(
     config: Mapping[str, Any], files: Files, storage: str | None, wanted: Mapping[str, str]
-) -> Iterator[Files]:
-    """The task: trains in a folder of its own and yields what is new in it.
+) -> Iterator[tuple[str, Files]]:
+    """The task: trains in a folder of its own and yields what is new in it, with its machine.
 
     With a storage it begins from what lies there and keeps checkpoints there; the driver gets the
     small files, which show how far it is. If the storage fails, the driver gets all, and the next
     attempt begins from that.
     """
-    _refuse_versions(wanted)
+    node = str(_ray().get_runtime_context().get_node_id())
+    _refuse_versions(wanted, node)
+    yield node, {}
     with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
         folder = Path(home) / "run"
         folder.mkdir()
@@ -159,16 +172,16 @@ def work(
         box = Outbox.up_to_date(folder) if begun is stored else Outbox(folder)
         try:
             if place:
-                yield contents(Disk(folder), small=True)
+                yield node, contents(Disk(folder), small=True)
             saved = epochs(folder)
             for _ in training(folder, config):
                 if epochs(folder) != saved:
                     saved = epochs(folder)
-                    yield handed(box, place, files)
-            yield handed(box, place, files)
+                    yield node, handed(box, place, files)
+            yield node, handed(box, place, files)
         except StorageError:
             kept = contents(Disk(folder))
-            yield kept | _dropped(files, kept)
+            yield node, kept | _dropped(files, kept)
             raise
 
 
@@ -195,11 +208,14 @@ def _newest(files: Files) -> str:
     return max((name for name in files if name.endswith("/state.json")), default="")
 
 
-def _refuse_versions(wanted: Mapping[str, str]) -> None:
+def _ray() -> Any:
+    return importlib.import_module("ray")
+
+
+def _refuse_versions(wanted: Mapping[str, str], node: str) -> None:
     """As `refuse_versions`; the driver learns which machine it is."""
     try:
         refuse_versions(wanted)
     except Unequal as error:
-        ray: Any = importlib.import_module("ray")
-        error.node = ray.get_runtime_context().get_node_id()
+        error.node = node
         raise
