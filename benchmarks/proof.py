@@ -38,6 +38,11 @@ def shown(found: Estimate) -> str:
     return f"{found.value:.4g} ({found.low:.4g} .. {found.high:.4g})"
 
 
+def mean_of(values: Sequence[float]) -> str:
+    """With its interval; a single run has none."""
+    return shown(bootstrap([values], mean)) if len(values) > 1 else f"{values[0]:.4g}"
+
+
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """The difference of two means with its interval, both resampled."""
     size = len(ours)
@@ -62,15 +67,15 @@ def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
     for (task, label), runs in grouped(ours).items():
         others = {name: grouped(theirs).get((task, name), []) for name in RIVALS}
         base = column(others[RIVALS[0]], "smooth")
-        values = [shown(bootstrap([column(runs, k)], mean)) for k in METRICS]
-        raw = shown(bootstrap([column(runs, "raw")], mean))
+        values = [mean_of(column(runs, k)) for k in METRICS]
+        raw = mean_of(column(runs, "raw"))
         late = f"{np.mean(column(runs, 'late')):.1f}"
         rows.append([short(task), f"**{label}**, ours", str(len(runs)), *values, raw, late])
         for name, found in others.items():
             if found:
-                values = [shown(bootstrap([column(found, k)], mean)) for k in METRICS]
+                values = [mean_of(column(found, k)) for k in METRICS]
                 rows.append(["", f"{name}, published", str(len(found)), *values, "", ""])
-        if base:
+        if base and len(runs) > 1:
             gap = apart(column(runs, "smooth"), base)
             rows.append(["", "ours − published c-trpo", "", "", "", gap, "", ""])
     return rows
@@ -80,9 +85,10 @@ METRICS = ("reward", "cost", "smooth")
 
 
 def aggregate(ours: Sequence[Outcome], theirs: Sequence[Outcome], ends: Sequence[Outcome]) -> Rows:
-    """The paper's aggregates over the tasks that ours has, at equal steps, each with its stratified
-    interval, and in its units: at the `ends` of its runs PPO's mean return and CPO's IQM regret."""
-    tasks = sorted({run.task for run in ours})
+    """The paper's aggregates over the tasks that ours has several runs of, at equal steps, each
+    with its stratified interval, and in its units: at the `ends` of its runs PPO's mean return and
+    CPO's IQM regret."""
+    tasks = sorted({task for (task, _), runs in grouped(ours).items() if len(runs) > 1})
     rivals, final = grouped(theirs), grouped(ends)
     ppo = {task: abs(np.mean(column(final[task, "ppo"], "reward"))) for task in tasks}
     cpo = {task: float(iqm(column(final[task, "cpo"], "smooth"))) for task in tasks}

@@ -105,6 +105,15 @@ def outcome(label, seed, smooth, task="T", reward=0.0, cost=0.0):
     return kept.Outcome(task, label, seed, reward, cost, smooth, smooth, 0.0)
 
 
+def test_a_single_run_has_no_interval(tmp_path):
+    for seed in range(2):
+        write_run(tmp_path / "theirs", seed, 100.0)
+    write_run(tmp_path / "ours", 0, 5.0)
+    ours, theirs = (kept.outcomes(tmp_path / name) for name in ("ours", "theirs"))
+    _, first, rival = proof.table(ours, theirs)  # and no difference either
+    assert first[3:7] == ["20", "40", "10", "20"] and ".." in rival[3]
+
+
 @pytest.mark.parametrize(("shift", "apart"), [(100.0, True), (0.0, False)])
 def test_the_difference_excludes_zero_only_where_there_is_one(shift, apart):
     noise = np.random.default_rng(0).normal(0, 5, 10)
