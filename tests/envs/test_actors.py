@@ -118,7 +118,7 @@ class NoRoom:
 @pytest.mark.parametrize(("patience", "told"), [(0.0, 1), (1e9, 0)])
 def test_an_actor_that_finds_no_room_is_told_of_once(patience, told, monkeypatch, caplog):
     monkeypatch.setattr(actors, "PATIENCE", patience)
-    actor = actors.Actor(NoRoom(looks=3), Mortal)
+    actor = actors.ActorPeer(NoRoom(looks=3), Mortal)
     assert actor.hear(None).head == {}
     assert caplog.text.count("no core free") == told
 
