@@ -85,7 +85,7 @@ def copy_of_runs(target):
     """Two kept runs of results/, one of them under another algorithm's name."""
     import shutil
 
-    first = sorted((ROOT / "results" / "ours").glob("*/run.json"))[0].parent
+    first = sorted((ROOT / "results" / "ours").glob("*HalfCheetah*/run.json"))[0].parent
     shutil.copytree(first, target / "ours" / "one")
     shutil.copytree(first, target / "other" / "two")
     config = target / "other" / "two" / "run.json"
