@@ -135,7 +135,8 @@ class Ray:
         else:
             try:
                 size = deliver(Disk(job.folder), files)
-                self.moved.append((size, time.perf_counter() - begin))
+                if files:  # the first word of a task only says where it is
+                    self.moved.append((size, time.perf_counter() - begin))
             except OSError as error:
                 job.said = f"'{job.folder}' cannot be written ({error.strerror or error})"
                 self.ray.cancel(job.stream, force=True)

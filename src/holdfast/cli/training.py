@@ -244,7 +244,7 @@ def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("run
 
     Args:
         seed: Everything random follows from it.
-        steps: Environment steps; a million take about a minute and a half on two cores.
+        steps: Environment steps; the default takes less than a minute on two cores.
         out: The run folder; an earlier demo there is replaced.
     """
     from holdfast.agent import Agent
