@@ -12,7 +12,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from holdfast import Agent, cli, make_env, make_run
 from holdfast.bench.ray_tasks import work
-from holdfast.process import versions
 from holdfast.report import report
 from holdfast.run import to_json
 from holdfast.runs import places as kept
@@ -307,7 +306,7 @@ def test_folders_to_write_into_are_of_this_machine(words, tmp_path, monkeypatch,
 def test_a_task_whose_storage_fails_hands_all_to_the_driver(tmp_path, bucket, monkeypatch):
     """And the next attempt goes on from there, to the bits of a calm one."""
     calm, config = trained(tmp_path / "calm", 6), to_json(small_run(6))
-    attempt = lambda: work(config, contents(Disk(out)), bucket, versions())
+    attempt = lambda: work(config, contents(Disk(out)), bucket)
     out = tmp_path / "out"
     with monkeypatch.context() as broken:
         failing(broken, TimeoutError("partition"), 1)

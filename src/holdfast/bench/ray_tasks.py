@@ -64,7 +64,7 @@ class Ray:
         # A worker ends with its task: the next one starts with fresh threads and memory.
         options: dict[str, Any] = {"num_cpus": threads, "max_retries": 0, "max_calls": 1}
         options |= {"runtime_env": {"env_vars": thread_limits(threads)}}
-        self.task = self.ray.remote(num_returns="streaming", **options)(work)
+        self.task = self.ray.remote(num_returns="streaming", **options)(work_on_a_node)
 
     def slots(self) -> int:
         """As asked for, or as many as the cluster has room for; it may grow and shrink."""
@@ -151,18 +151,24 @@ class Ray:
             self.ray.cancel(job.stream, force=True)
 
 
-def work(
+def work_on_a_node(
     config: Mapping[str, Any], files: Files, storage: str | None, wanted: Mapping[str, str]
 ) -> Iterator[tuple[str, Files]]:
-    """The task: trains in a folder of its own and yields what is new in it, with its machine.
+    """The task: what `work` yields, with the machine it comes from; the first word is only that."""
+    node = str(_ray().get_runtime_context().get_node_id())
+    _refuse_versions(wanted, node)
+    yield node, {}
+    for new in work(config, files, storage):
+        yield node, new
+
+
+def work(config: Mapping[str, Any], files: Files, storage: str | None) -> Iterator[Files]:
+    """Trains in a folder of its own and yields what is new in it.
 
     With a storage it begins from what lies there and keeps checkpoints there; the driver gets the
     small files, which show how far it is. If the storage fails, the driver gets all, and the next
     attempt begins from that.
     """
-    node = str(_ray().get_runtime_context().get_node_id())
-    _refuse_versions(wanted, node)
-    yield node, {}
     with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
         folder = Path(home) / "run"
         folder.mkdir()
@@ -173,16 +179,16 @@ def work(
         box = Outbox.up_to_date(folder) if begun is stored else Outbox(folder)
         try:
             if place:
-                yield node, contents(Disk(folder), small=True)
+                yield contents(Disk(folder), small=True)
             saved = epochs(folder)
             for _ in training(folder, config):
                 if epochs(folder) != saved:
                     saved = epochs(folder)
-                    yield node, handed(box, place, files)
-            yield node, handed(box, place, files)
+                    yield handed(box, place, files)
+            yield handed(box, place, files)
         except StorageError:
             kept = contents(Disk(folder))
-            yield node, kept | _dropped(files, kept)
+            yield kept | _dropped(files, kept)
             raise
 
 
