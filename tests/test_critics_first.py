@@ -69,6 +69,19 @@ def test_critics_end_the_same_either_way_and_the_policy_does_not():
     assert np.abs(flat(first.policy) - flat(last.policy)).max() > 1e-4
 
 
+def test_critics_that_could_learn_an_epoch_by_heart_come_last():
+    """Those with more parameters than it has samples, to the number."""
+    (small, *_), (large, *_) = (epochs(run(hidden=hidden)) for hidden in ((8,), (128,)))
+    critics = small.state.learner.critics
+    size = flat(critics.layers).size // 2  # of the reward's; the cost's is as large
+    fit = CriticFit(critic_first=True)
+    assert fit.comes_first(critics, size) and not fit.comes_first(critics, size - 1)
+    assert not CriticFit().comes_first(critics, size)
+    assert flat(large.state.learner.critics.layers).size // 2 > SMALL["epoch_steps"]
+    (last, *_) = epochs(run(hidden=(128,), critic_first=False))
+    np.testing.assert_array_equal(flat(large.state.learner.policy), flat(last.state.learner.policy))
+
+
 def test_a_norm_from_the_future_is_refused():
     with pytest.raises(ValueError, match=r"critic_stale_norm=True cannot be used"):
         CriticFit(critic_first=True, critic_stale_norm=True)

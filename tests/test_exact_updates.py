@@ -233,6 +233,11 @@ def test_a_run_lands_below_its_limit(float64):
     assert not told["recovering"]
     repaired, told = stepped(ours, pi, 0.95, 1.1 * cost)
     assert saves(repaired) > 0 and told["recovering"]
+    near, far = ((1 + by) * cost / (1 - ours.hysteresis) for by in (-1e-6, 1e-6))
+    np.testing.assert_array_equal(stepped(ours, pi, 0.95, near)[0], kept)
+    gone_on = stepped(ours, pi, 0.95, far)[0]  # the limit is far: nothing to land from
+    np.testing.assert_array_equal(gone_on, stepped(plain, pi, 0.95, far)[0])
+    assert gains(gone_on) > 0
 
 
 def test_corrected_divergences_are_both_of_old_from_new(float64):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from holdfast.envs.functional.states import State
+from holdfast.envs.functional.states import EnvState
 
 
 class Slope:
@@ -25,7 +25,7 @@ class Slope:
     def state(self, height, action):
         costs = {"cost_thrust": jnp.abs(action[0]) > 0.5, "cost_high": height > 0.3}
         obs = jnp.stack([height, height**2])
-        return State(height, obs, reward=height, done=height > 1.0, info=costs)
+        return EnvState(height, obs, reward=height, done=height > 1.0, info=costs)
 
 
 def too_high(obs, action, next_obs):

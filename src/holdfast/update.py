@@ -38,8 +38,8 @@ class Parts:
     """The update's key and a batch → what the fit goes through."""
     fit_waits: bool = False
     """The norm of the policy's gradient counts in the fit (D7), so that comes second."""
-    fit_first: bool = False
-    """The policy improves by the advantages that the fitted critics see."""
+    fit_first: Callable[[Critics, int], bool] = lambda *_: False
+    """Whether the policy improves by what critics, fitted to so many samples, see."""
 
 
 def split(algorithm: Algorithm) -> Parts:
@@ -61,7 +61,7 @@ def split(algorithm: Algorithm) -> Parts:
         jax.jit(critic.fit),
         minibatches,
         fit_waits=critic.critic_stale_norm and not both_draw,
-        fit_first=critic.critic_first,
+        fit_first=critic.comes_first,
     )
 
 
@@ -84,7 +84,7 @@ def concurrent(parts: Parts) -> Callable[..., tuple[Learner, Metrics]]:
             step = improve(learner, batch, key)
             return learner.improved(step), step.metrics
         picked = minibatches(key, batch)
-        if parts.fit_first:
+        if parts.fit_first(learner.critics, len(batch.weight)):
             critics, fitted = fit(learner.critics, batch, picked, None)
             if advantages:
                 seen = advantages(critics)

@@ -22,7 +22,7 @@ from holdfast.envs.acting import Actor, Normaliser, moments
 from holdfast.envs.base import VecEnv
 from holdfast.envs.check import check_env
 from holdfast.envs.functional.source import is_functional
-from holdfast.envs.functional.states import State
+from holdfast.envs.functional.states import EnvState
 from holdfast.envs.make import make_env
 from holdfast.envs.rollout import Collecting, Playing, Round, collect, play_round
 from holdfast.runs.checkpoint import load
@@ -233,7 +233,7 @@ class Other:
         info = {"cost": jnp.zeros(2), "truncation": 0.0, "key": jax.random.wrap_key_data(key)}
         if self.broken == "auto":
             info["first_obs"] = jnp.zeros(2)
-        return State(jnp.int32(0), obs, info=info)
+        return EnvState(jnp.int32(0), obs, info=info)
 
     def step(self, state, action):
         time = state.inner + 1
@@ -247,7 +247,7 @@ class Other:
         if self.broken == "entries":
             info["more"] = 1.0
         reward = jnp.where((time == 5) & (self.broken == "nan"), jnp.nan, 1.0)
-        return State(time, obs, reward, (time == 7) * 1.0, info)
+        return EnvState(time, obs, reward, (time == 7) * 1.0, info)
 
 
 def test_choices_mappings_keys_and_an_own_time_limit():

@@ -9,7 +9,8 @@ region of the others, until J_i < h b_i. With several constraints in recovery A_
 by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
 
 J_i is the estimate plus a margin of z standard errors. A run lands: in its last updates the policy
-changes only to bring costs below h b_i, so that it ends with one that measured so or was repaired.
+changes only to bring costs below h b_i, so that it ends with one that measured so or was repaired;
+unless all J_i ≤ (1 − h) b_i, where the limits are far.
 """
 
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class CTRPO:
     start_recovering: bool = False
     """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
     landing: float = 0.05
-    """Last share of a run, which only repairs, down to h·limit; 0 (published) is off."""
+    """Last share of a run, which near a limit only repairs, to h·limit; 0 (published) is off."""
     line_search: bool = True
     """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
     region: TrustRegion = TrustRegion()
@@ -92,7 +93,8 @@ class CTRPO:
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
         upper = batch.cost_return + self.margin_confidence * batch.cost_error
-        lands = batch.progress >= 1 - self.landing
+        near = (upper > (1 - self.hysteresis) * batch.cost_limit).any()
+        lands = near & (batch.progress >= 1 - self.landing)
         recovering = self.mode(learner.extra | lands, batch, upper)
         share = recovery_weights(
             recovering, upper - self.hysteresis * batch.cost_limit, batch.cost_limit

@@ -101,7 +101,10 @@ class CriticFit:
     critic_reward_weight: float = 1.0
     """Weight of the reward critic's loss beside those of the costs."""
     critic_first: bool = False
-    """Fit to an epoch before its advantages are computed, instead of for the next one."""
+    """Fit to an epoch before its advantages are computed, instead of for the next one.
+
+    Only where it has at least as many samples as a critic has parameters, which could otherwise
+    learn it by heart."""
 
     def __post_init__(self) -> None:
         if not self.critic_reward_weight > 0:
@@ -125,6 +128,11 @@ class CriticFit:
         first = jax.tree.map(lambda p: p[:1], layers)
         reward = regression_loss(first, obs, target[:, :1], weight, l2, biases, network)
         return total + (self.critic_reward_weight - 1) * reward
+
+    def comes_first(self, critics: Critics, samples: int) -> bool:
+        """Whether an epoch of so many samples is fitted before its advantages are computed."""
+        arrays = jax.tree.leaves(critics.layers)
+        return self.critic_first and samples >= sum(p[0].size for p in arrays)
 
     def minibatches(self, key: Array, size: int) -> Minibatches:
         """All passes of a fit to `size` samples."""

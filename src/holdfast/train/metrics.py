@@ -10,6 +10,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 
+from holdfast.core.critic import CriticFit
 from holdfast.core.diagnosis import signal_share, worst_case
 from holdfast.core.episodes import Episodes
 from holdfast.core.trust_region import TrustRegion
@@ -70,7 +71,9 @@ def diagnose(
     """The columns that a run asks for about the step from `old` to `new`."""
     if not (run.worst_case or run.signal_share):
         return {}
-    if getattr(run.algorithm.critic, "critic_first", False):  # these advantages made the step
+    critic = run.algorithm.critic
+    if isinstance(critic, CriticFit) and critic.comes_first(old.critics, len(batch.weight)):
+        # These advantages made the step.
         seen = advantages(new.critics)
         batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
     said: dict[str, float] = {}

@@ -4,7 +4,7 @@
     reset(key) -> state           step(state, action) -> state
 
 A state has `obs`, `reward`, `done` and, as they like, dictionaries `metrics` and `info`: Brax's and
-MuJoCo Playground's form. `states.State` is one to use for environments of one's own.
+MuJoCo Playground's form. `states.EnvState` is one to use for environments of one's own.
 """
 
 import inspect

@@ -21,7 +21,7 @@ from holdfast.envs.functional.source import Functional
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class State:
+class EnvState:
     """What `reset` and `step` of one's own environment may return."""
 
     inner: Any
@@ -36,7 +36,7 @@ class State:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Outcome:
+class StepResult:
     """Of one step of one environment."""
 
     obs: Array
@@ -69,7 +69,7 @@ class Model:
     def observe(self, state: Any) -> Array:
         return observe(state.obs)
 
-    def move(self, state: Any, action: Array) -> tuple[Any, Outcome]:
+    def move(self, state: Any, action: Array) -> tuple[Any, StepResult]:
         """A plain action's state and outcome."""
         given = self._native(action)
         # Brax writes into the dictionaries of the state that it is given.
@@ -78,7 +78,7 @@ class Model:
         cut = done & jnp.asarray(_info(reached).get("truncation", False), bool)
         cost = _read(self.cost, _transition(state, given, reached))
         obs, reward = self.observe(reached), jnp.asarray(reached.reward, jnp.float32)
-        return reached, Outcome(obs, reward, cost, done & ~cut, cut)
+        return reached, StepResult(obs, reward, cost, done & ~cut, cut)
 
     def _native(self, action: Array) -> Array:
         """The twin of `foreign.spaces.to_native` for one action."""
@@ -129,7 +129,7 @@ def read_model(
     if missing:
         raise ValueError(
             f"the state of Env {label} has no {missing[0]!r}: return one with obs, reward and "
-            "done, such as holdfast.envs.functional.states.State."
+            "done, such as holdfast.envs.functional.states.EnvState."
         )
     _refuse_wrapped(label, shapes)
     native = _native_actions(env, label)
