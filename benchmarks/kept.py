@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.suite import Cell, cells, load_suite, shipped
+from holdfast.bench.suite import Cell, cells, load_suite, plain_word, shipped
 from holdfast.runs.progress import read_rows
 
 RECORDS = ("run.json", "progress.csv", "done.json")
@@ -109,7 +109,7 @@ def outcomes(folder: Path, steps: int | None = None) -> list[Outcome]:
         found.append(
             Outcome(
                 task=run["env"],
-                label=path.parent.name.removesuffix(f"_{run['env']}_seed{run['seed']}"),
+                label=path.parent.name.removesuffix(f"_{plain_word(run['env'])}_seed{run['seed']}"),
                 seed=run["seed"],
                 reward=rows[-1]["ep_return"],
                 cost=rows[-1]["ep_cost"],

@@ -59,7 +59,9 @@ STYLE: dict[str, Any] = {
 
 
 def short(task: str) -> str:
-    return task.removeprefix("Safety").rpartition("-")[0]
+    """A task as tables name it: without prefix and version; of one's own the class."""
+    own = task.rpartition(":")[2]
+    return own.removeprefix("Safety").rpartition("-")[0] or own
 
 
 def draw(ours: Sequence[Outcome], file: Path) -> Path:

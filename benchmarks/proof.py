@@ -22,8 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
+from holdfast.bench.suite import plain_word
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, keep, not_run, outcomes, published
+from paired import DEFAULT, beside, demo, screened
 from picture import PUBLISHED, draw, short
 
 ROOT = Path(__file__).parents[1]
@@ -157,6 +159,11 @@ def markdown(rows: Rows) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rest]) + "\n"
 
 
+def filled(rows: Rows) -> str:
+    """A table that may still be empty."""
+    return markdown(rows) if len(rows) > 1 else "Not run yet.\n"
+
+
 def told_not_run(results: Path) -> str:
     """What is missing, and the command for it; what is finished stays as it is."""
     missing = not_run(results)
@@ -166,7 +173,8 @@ def told_not_run(results: Path) -> str:
     for command, own in missing.items():
         seeds: dict[str, list[str]] = defaultdict(list)
         for cell in own:
-            seeds[cell.run.name].append(str(cell.run.seed))
+            end = f"_{plain_word(cell.run.env)}_seed{cell.run.seed}"
+            seeds[cell.name.removesuffix(end)].append(str(cell.run.seed))
         same: dict[str, list[str]] = defaultdict(list)
         for name, numbers in seeds.items():
             same[", ".join(numbers)].append(name)
@@ -204,18 +212,33 @@ def write(root: Path, source: Path | None) -> None:
     ours = outcomes(results / "ours", STEPS)
     put(root / "README.md", {"ours": readme_table(ours)})
     draw(ours, root / "docs" / "images" / "ours.png")
-    held = {"not_run": told_not_run(results / "ours"), "long": told_not_run(results / "ours-long")}
+    held = told_evidence(results)
     if source:
-        theirs = published(source, STEPS)
+        theirs, ends = published(source, STEPS), published(source, LAST)
         held |= {
             "ours": markdown(table(ours, theirs)),
-            "aggregate": markdown(aggregate(ours, theirs, published(source, LAST))),
+            "aggregate": markdown(aggregate(ours, theirs, ends)),
+            "long": filled(table(outcomes(results / "ours-long", LAST), ends)),
         }
     put(root / "docs" / "holding.md", held)
     made = {"not_run": told_not_run(results / "reproduction")}
     if source:
         made["cells"] = told_cells(results / "reproduction", source)
     put(root / "docs" / "reproduction.md", made)
+
+
+def told_evidence(results: Path) -> dict[str, str]:
+    """The parts of docs/holding.md that need no published runs."""
+    sentence, rows = demo(results / "demo_seeds.csv")
+    return {
+        "not_run": told_not_run(results / "ours"),
+        "long_not_run": told_not_run(results / "ours-long"),
+        "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
+        "ablation_not_run": told_not_run(results / "holding"),
+        "unseen": filled(beside(outcomes(results / "unseen"), "c-trpo_preset=published")),
+        "tries": markdown(beside(screened(results / "screening.csv"), DEFAULT)),
+        "demo": sentence + markdown(rows),
+    }
 
 
 def told_cells(results: Path, source: Path) -> str:

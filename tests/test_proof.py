@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import kept  # noqa: E402
+import paired  # noqa: E402
 import picture  # noqa: E402
 import proof  # noqa: E402
 
@@ -190,12 +191,10 @@ def test_the_pages_say_what_results_hold():
     """`python benchmarks/proof.py write` mends this."""
     ours = kept.outcomes(ROOT / "results" / "ours", proof.STEPS)
     assert proof.readme_table(ours) in part("README.md", "ours")
-    for page, mark, folder in (
-        ("docs/holding.md", "not_run", "ours"),
-        ("docs/holding.md", "long", "ours-long"),
-        ("docs/reproduction.md", "not_run", "reproduction"),
-    ):
-        assert proof.told_not_run(ROOT / "results" / folder) in part(page, mark), folder
+    for mark, told in proof.told_evidence(ROOT / "results").items():
+        assert told in part("docs/holding.md", mark), mark
+    missing = proof.told_not_run(ROOT / "results" / "reproduction")
+    assert missing in part("docs/reproduction.md", "not_run")
     assert proof.readme_table(ours[1:]) != proof.readme_table(ours)  # it would be seen
 
 
@@ -213,6 +212,36 @@ def test_tables_beside_published_runs_are_those_of_results(published):
             runs = groups[task, name]
             assert np.mean(proof.column(runs, "reward")) == pytest.approx(reward, rel=5e-4)
             assert np.mean(proof.column(runs, "smooth")) == pytest.approx(regret, rel=5e-4)
+
+
+def test_differences_are_of_the_same_seeds():
+    """The base varies by 100 between seeds, the other is 5 lower on each: that is seen."""
+    base = [outcome("c-trpo", seed, 100.0 * seed) for seed in range(3)]
+    other = [outcome("c-trpo_x=1", seed, 100.0 * seed - 5) for seed in range(3)]
+    head, first, row = paired.beside([*other, *base], "c-trpo")
+    assert first[1:3] == ["**c-trpo**", "0, 1, 2"] and first[6:] == ["", ""]
+    assert dict(zip(head, row, strict=True))["raw − base"] == "-5 (-5 .. -5)"
+    *_, row = paired.beside([*base[:2], *other[1:]], "c-trpo")  # one seed in common
+    assert row[2] == "1, 2" and row[-1] == "-5"
+    *_, row = paired.beside([base[0], other[1]], "c-trpo")
+    assert row[-2:] == ["", ""]
+
+
+def test_a_demo_that_fails_is_told(tmp_path):
+    names = "seed,verdict,cost,proved_high,episodes,earned,crossed,epochs_above,worst_epoch"
+    rows = ["0,yes,7,24.5,212,959.7,False,0,20.1", "1,no,40,60,20,900,True,3,55.5"]
+    file = tmp_path / "demo.csv"
+    file.write_text("\n".join([names, *rows]) + "\n")
+    said, (_, *told) = paired.demo(file)
+    assert said.startswith('"Yes" in 1 of 2. In 1 no epoch') and "55.5 (seed 1)" in said
+    assert told[1] == ["1", "no", "900", "40", "60", "20", "55.5"]
+
+
+def test_the_demo_keeps_its_word():
+    """Twenty seeds, at least nineteen of them proved safe."""
+    _, (_, *rows) = paired.demo(ROOT / "results" / "demo_seeds.csv")
+    assert [row[0] for row in rows] == [str(seed) for seed in range(20)]
+    assert sum(row[1] == "yes" for row in rows) >= 19
 
 
 def test_the_picture_has_a_column_for_each_task_that_has_runs(tmp_path):

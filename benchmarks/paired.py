@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings beside a base on the same seeds, and the demo's verdicts: tables for the docs.
+
+`proof.py write` puts them there: the ablation (results/holding), two tasks that no setting was
+chosen on (results/unseen), what was tried and is gone (results/screening.csv), the demo over seeds
+(results/demo_seeds.csv).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.core.stats import bootstrap, mean
+from kept import Outcome
+from picture import short
+
+Rows = list[list[str]]
+DEFAULT = "default"
+"""The base of what was tried, as results/screening.csv names it."""
+
+
+def beside(runs: Sequence[Outcome], base: str) -> Rows:
+    """A row for each label and task, the base first: means, and raw regret and return against the
+    base on common seeds, with the interval of the mean difference."""
+    rows = [["task", "", "seeds", "return", "regret", "raw regret", "return − base", "raw − base"]]
+    labels = sorted({run.label for run in runs}, key=lambda label: (label != base, label))
+    for task in sorted({run.task for run in runs}):
+        own = {r.seed: r for r in runs if (r.task, r.label) == (task, base)}
+        first = True
+        for label in labels:
+            found = {r.seed: r for r in runs if (r.task, r.label) == (task, label)}
+            if not found:
+                continue
+            means = [np.mean([getattr(r, k) for r in found.values()]) for k in METRICS]
+            common = sorted(set(own) & set(found)) if label != base else []
+            gaps = [
+                difference([getattr(found[s], k) - getattr(own[s], k) for s in common])
+                for k in ("reward", "raw")
+            ]
+            seeds = ", ".join(map(str, sorted(found)))
+            name = f"**{label}**" if label == base else label
+            told = [f"{m:.4g}" for m in means]
+            rows.append([short(task) if first else "", name, seeds, *told, *gaps])
+            first = False
+    return rows
+
+
+METRICS = ("reward", "smooth", "raw")
+
+
+def difference(gaps: Sequence[float]) -> str:
+    """The mean of paired differences, with its interval from two pairs on."""
+    if not gaps:
+        return ""
+    if len(gaps) == 1:
+        return f"{gaps[0]:+.3g}"
+    found = bootstrap([gaps], mean)
+    return f"{found.value:+.3g} ({found.low:+.3g} .. {found.high:+.3g})"
+
+
+def screened(file: Path) -> list[Outcome]:
+    """The default and what was tried on top of it, at their ends."""
+    last: dict[tuple[str, str, int], list[dict[str, str]]] = {}
+    with file.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row["setting"].startswith(DEFAULT):
+                key = row["setting"], row["task"], int(row["seed"])
+                last.setdefault(key, []).append(row)
+    return [
+        Outcome(
+            task=task,
+            label=label,
+            seed=seed,
+            reward=float(rows[-1]["ep_return"]),
+            cost=float(rows[-1]["ep_cost"]),
+            smooth=float(rows[-1]["cost_regret"]),
+            raw=float(rows[-1]["cost_regret_raw"]),
+            late=float(np.mean([float(row["ep_cost_raw"]) for row in rows[-15:]])),
+        )
+        for (label, task, seed), rows in last.items()
+    ]
+
+
+def demo(file: Path) -> tuple[str, Rows]:
+    """A sentence and a row for each seed."""
+    with file.open(newline="") as stream:
+        found = list(csv.DictReader(stream))
+    said = sum(row["verdict"] == "yes" for row in found)
+    above = [row for row in found if row["crossed"] == "True"]
+    raised = ", ".join(f"{row['worst_epoch']} (seed {row['seed']})" for row in above)
+    sentence = (
+        f'"Yes" in {said} of {len(found)}. In {len(found) - len(above)} no epoch of training cost '
+        f"more than the limit of 25"
+        + (f"; in the others the worst cost {raised}" if above else "")
+        + ".\n\n"
+    )
+    head = ["seed", "verdict", "return", "cost", "proved below", "episodes", "worst epoch"]
+    names = ("seed", "verdict", "earned", "cost", "proved_high", "episodes", "worst_epoch")
+    return sentence, [head, *([row[name] for name in names] for row in found)]
