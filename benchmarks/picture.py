@@ -116,6 +116,8 @@ def bars(axis: Any, values: Sequence[float], theirs: dict[str, float]) -> None:
     axis.set_xticks(range(len(heights)), [NAMES[name] for name in heights], fontsize=7, rotation=35)
     axis.axhline(0, color="#444444", lw=0.8)
     axis.margins(y=0.18)
+    if not any(heights.values()):
+        axis.set_ylim(0, 1)
 
 
 def number(value: float) -> str:

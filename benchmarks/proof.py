@@ -26,7 +26,7 @@ from holdfast.bench.suite import plain_word
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, keep, not_run, outcomes, published
 from paired import DEFAULT, beside, demo, screened
-from picture import PUBLISHED, draw, short
+from picture import PUBLISHED, draw, number, short
 
 ROOT = Path(__file__).parents[1]
 STEPS, LAST = 1_000_000, 10_000_000
@@ -191,8 +191,8 @@ def readme_table(ours: Sequence[Outcome]) -> str:
         runs = groups.get((task, "c-trpo"), [])
         if runs:
             means = [float(np.mean(column(runs, k))) for k in ("reward", "smooth")]
-            theirs = [f"{known[n][0]:.4g}, {known[n][1]:.3g}" for n in RIVALS]
-            values = [f"**{means[0]:.4g}**", f"**{means[1]:.3g}**"]
+            theirs = [f"{known[n][0]:.4g}, {number(known[n][1])}" for n in RIVALS]
+            values = [f"**{means[0]:.4g}**", f"**{number(means[1])}**"]
             rows.append([short(task), str(len(runs)), *values, *theirs])
     return markdown(rows)
 
