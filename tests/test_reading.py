@@ -61,10 +61,10 @@ def test_a_memory_solves_what_no_policy_without_one_can():
 
 
 def test_convolutions_solve_what_dense_layers_do_not_in_as_many_steps():
-    agent = learned(Tiles, 12, TILES, size=20)
+    agent = learned(Tiles, 18, TILES, size=20)
     judged = agent.evaluate(episodes=400)
     assert judged.returns.mean() > 0.75
-    dense = learned(Tiles, 12, TILES | {"encoder": "mlp"}, size=20)
+    dense = learned(Tiles, 18, TILES | {"encoder": "mlp"}, size=20)
     assert abs(dense.evaluate(episodes=400).returns.mean() - 0.5) < 4 * 0.5 / 20  # as by guessing
     size = lambda a: sum(w.size for w, _ in a.state.learner.policy.layers)
     assert size(dense) > size(agent)
