@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,19 +106,16 @@ def outcomes(folder: Path, steps: int | None = None) -> list[Outcome]:
         rows = [row for row in read_rows(path) if steps is None or row["env_steps"] <= steps]
         if not rows or (steps is not None and rows[-1]["env_steps"] < steps):
             continue
-        found.append(
-            Outcome(
-                task=run["env"],
-                label=path.parent.name.removesuffix(f"_{plain_word(run['env'])}_seed{run['seed']}"),
-                seed=run["seed"],
-                reward=rows[-1]["ep_return"],
-                cost=rows[-1]["ep_cost"],
-                smooth=rows[-1]["cost_regret"],
-                raw=rows[-1]["cost_regret_raw"],
-                late=float(np.mean([row["ep_cost_raw"] for row in rows[-15:]])),
-            )
-        )
+        label = path.parent.name.removesuffix(f"_{plain_word(run['env'])}_seed{run['seed']}")
+        found.append(outcome(run["env"], label, run["seed"], rows))
     return found
+
+
+def outcome(task: str, label: str, seed: int, rows: Sequence[Mapping[str, Any]]) -> Outcome:
+    """What the rows of a progress file, numbers or their texts, come to."""
+    names = ("ep_return", "ep_cost", "cost_regret", "cost_regret_raw")
+    late = float(np.mean([float(row["ep_cost_raw"]) for row in rows[-15:]]))
+    return Outcome(task, label, seed, *(float(rows[-1][name]) for name in names), late)
 
 
 def published(file: Path, steps: int) -> list[Outcome]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from holdfast.core.stats import bootstrap, mean
-from kept import Outcome
+from kept import Outcome, outcome
 from picture import short
 
 Rows = list[list[str]]
@@ -70,19 +70,7 @@ def screened(file: Path) -> list[Outcome]:
             if row["setting"].startswith(DEFAULT):
                 key = row["setting"], row["task"], int(row["seed"])
                 last.setdefault(key, []).append(row)
-    return [
-        Outcome(
-            task=task,
-            label=label,
-            seed=seed,
-            reward=float(rows[-1]["ep_return"]),
-            cost=float(rows[-1]["ep_cost"]),
-            smooth=float(rows[-1]["cost_regret"]),
-            raw=float(rows[-1]["cost_regret_raw"]),
-            late=float(np.mean([float(row["ep_cost_raw"]) for row in rows[-15:]])),
-        )
-        for (label, task, seed), rows in last.items()
-    ]
+    return [outcome(task, label, seed, rows) for (label, task, seed), rows in last.items()]
 
 
 def demo(file: Path) -> tuple[str, Rows]:
