@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.suite import Cell, cells, load_suite, plain_word, shipped
+from holdfast.bench.suite import Cell, cells, label_of, load_suite, shipped
 from holdfast.runs.progress import read_rows
 
 RECORDS = ("run.json", "progress.csv", "done.json")
@@ -106,7 +106,7 @@ def outcomes(folder: Path, steps: int | None = None) -> list[Outcome]:
         rows = [row for row in read_rows(path) if steps is None or row["env_steps"] <= steps]
         if not rows or (steps is not None and rows[-1]["env_steps"] < steps):
             continue
-        label = path.parent.name.removesuffix(f"_{plain_word(run['env'])}_seed{run['seed']}")
+        label = label_of(path.parent.name, run["env"], run["seed"])
         found.append(outcome(run["env"], label, run["seed"], rows))
     return found
 

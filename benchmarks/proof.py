@@ -22,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.bench.suite import plain_word
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, keep, not_run, outcomes, published
 from paired import DEFAULT, beside, demo, screened
@@ -173,8 +172,7 @@ def told_not_run(results: Path) -> str:
     for command, own in missing.items():
         seeds: dict[str, list[str]] = defaultdict(list)
         for cell in own:
-            end = f"_{plain_word(cell.run.env)}_seed{cell.run.seed}"
-            seeds[cell.name.removesuffix(end)].append(str(cell.run.seed))
+            seeds[cell.label].append(str(cell.run.seed))
         same: dict[str, list[str]] = defaultdict(list)
         for name, numbers in seeds.items():
             same[", ".join(numbers)].append(name)

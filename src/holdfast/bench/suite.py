@@ -96,6 +96,11 @@ class Cell:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def label(self) -> str:
+        """The algorithm and what is set of it."""
+        return label_of(self.name, self.run.env, self.run.seed)
+
 
 def shipped() -> dict[str, str]:
     """Name → description of the suites that come with the library."""
@@ -262,6 +267,11 @@ def _check_distinct(values: Sequence[object], where: str) -> None:
         raise ValueError(
             f"{where} must be a list of at least one and at most {MOST_LISTED}, all distinct."
         )
+
+
+def label_of(name: str, env: str, seed: int) -> str:
+    """A cell's name without its task and seed."""
+    return name.removesuffix(f"_{plain_word(env)}_seed{seed}")
 
 
 def plain_word(value: object) -> str:

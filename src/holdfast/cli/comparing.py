@@ -22,7 +22,6 @@ from holdfast.bench.suite import (
     cells,
     load_suite,
     parse_seeds,
-    plain_word,
     with_options,
 )
 from holdfast.cli.arguments import Records
@@ -147,8 +146,7 @@ def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jo
     done = [cell for cell in grid if (out / cell.name / "done.json").exists()]
     rows: dict[str, list[Cell]] = {}
     for cell in grid:
-        label = cell.name.removesuffix(f"_{plain_word(cell.run.env)}_seed{cell.run.seed}")
-        rows.setdefault(label, []).append(cell)
+        rows.setdefault(cell.label, []).append(cell)
     console.print(f"[bold]{escape(suite.name)}[/] {escape(suite.description)}")
     table = Table("algorithm", "tasks", "seeds", "done", box=None)
     for label, members in rows.items():
