@@ -93,6 +93,16 @@ def copy_of_runs(target):
     return target
 
 
+def with_another_seed(folder):
+    import shutil
+
+    shutil.copytree(folder / "one", folder / "another")
+    config = folder / "another" / "run.json"
+    text = re.sub(r'"seed": \d+', '"seed": 99', config.read_text())
+    config.write_text(text)
+    return folder
+
+
 def test_curves_follow_from_results(tmp_path):
     files = evidence.draw(copy_of_runs(tmp_path / "results"), tmp_path / "curves")
     names = {file.name for file in files}
@@ -104,7 +114,8 @@ def test_curves_follow_from_results(tmp_path):
     none = evidence.curves("cpo", tmp_path / "curves")  # of which there are no runs
     assert "No run" in none and ".svg" not in none
     table = evidence.table(tmp_path / "results" / "ours")
-    assert len(table.splitlines()) == 3 and "<small>" in table
+    assert len(table.splitlines()) == 3 and "<small>" not in table  # one seed has no interval
+    assert "<small>" in evidence.table(with_another_seed(tmp_path / "results" / "ours"))
     assert "No finished runs" in evidence.table(tmp_path / "results" / "never")
     old = tmp_path / "curves" / "p3o_gone_Task_cost_light.svg"
     old.write_text("of runs that were taken away")

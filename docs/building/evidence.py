@@ -153,7 +153,8 @@ def table(folder: Path) -> str:
     for (label, task), estimates in sorted(summary.estimates.items(), key=lambda item: item[0][1]):
         seeds = sum(run.done and (run.label, run.task) == (label, task) for run in runs)
         values = [estimates[metric] for metric in ("reward", "cost", "regret")]
-        spelt = [f"{e.value:.4g} <small>({e.low:.4g} .. {e.high:.4g})</small>" for e in values]
+        spread = " <small>({0.low:.4g} .. {0.high:.4g})</small>" if seeds > 1 else ""
+        spelt = [f"{e.value:.4g}{spread.format(e)}" for e in values]
         steps = f"{summary.horizon[task] / 1e6:g}"
         name = plain(task) if len(summary.labels) == 1 else f"{plain(task)}, {label}"
         rows.append([name, str(seeds), steps, *spelt])
