@@ -111,6 +111,12 @@ def test_curves_follow_from_results(tmp_path):
     assert wanted <= names
     page = evidence.curves("c-trpo", tmp_path / "curves")
     assert "results/ours" in page and page.count(".svg") == 6 and "results/other" not in page
+    for suite in ("holding", "ours-long"):
+        for file in sorted((tmp_path / "curves").glob("c-trpo_ours_*")):
+            (file.parent / file.name.replace("ours", suite)).write_bytes(file.read_bytes())
+    page = evidence.curves("c-trpo", tmp_path / "curves")  # held-out seeds before chosen-on ones
+    places = [page.index(f"`results/{suite}`, ") for suite in ("ours", "ours-long", "holding")]
+    assert places == sorted(places) and page.count("chosen on") == 2
     none = evidence.curves("cpo", tmp_path / "curves")  # of which there are no runs
     assert "No run" in none and ".svg" not in none
     table = evidence.table(tmp_path / "results" / "ours")

@@ -122,10 +122,11 @@ def curves(algorithm: str, folder: Path) -> str:
     """The section of an algorithm's page that shows the runs of it which results/ keeps."""
     parts: list[str] = []
     files = folder.glob(f"{algorithm}_*_*_cost_light.svg")
-    for suite in sorted({file.name.split("_")[1] for file in files}):
+    kept = {file.name.split("_")[1] for file in files}
+    for suite in [*(name for name in KEPT if name in kept), *sorted(kept - set(KEPT))]:
         words = f"{algorithm}, results/{suite}"
         images = shown(f"{algorithm}_{suite}", folder, "../generated/curves", words)
-        parts.append(f"The runs in `results/{suite}`{ABOUT}{images}")
+        parts.append(f"The runs in `results/{suite}`{KEPT.get(suite, '')}{ABOUT}{images}")
     if not parts:
         parts = [
             "No run of it is kept in `results/`; `holdfast bench paper --only "
@@ -134,6 +135,13 @@ def curves(algorithm: str, folder: Path) -> str:
     return "\n\n## Curves\n\n" + "\n\n".join(parts)
 
 
+KEPT = {
+    "ours": ", the default on seeds that no setting was chosen on but for one of Humanoid",
+    "ours-long": ", the default to 10 million steps",
+    "reproduction": ", with `--preset published`",
+    "holding": ", the default and its parts on the seeds that they were chosen on",
+}
+"""Folder of results/ → what its runs are, in the order of a page."""
 ABOUT = (
     ": the interquartile mean over the seeds, the range from the lowest to the highest seed, "
     "and the limit (dashed)."
