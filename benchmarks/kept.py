@@ -64,10 +64,11 @@ def keep(sources: Sequence[Path], target: Path) -> tuple[list[str], list[str]]:
     names = [name for suite in suites for name in suite.get("cells", ())]
     suite = suites[-1].get("suite", "") if suites else ""
     whole = [cell.name for cell in all_cells(suite)]
+    known = [machine for suite in suites for machine in suite.get("machines", ())]
     found = {
         "suite": suite,
-        "command": f"holdfast bench {suite}",
-        "machine": machine(),
+        "command": command(suite),
+        "machines": known if machine() in known else [*known, machine()],
         "cells": list(dict.fromkeys([*whole, *names])),
     }
     (target / "suite.json").write_text(json.dumps(found, indent=2) + "\n")
@@ -78,9 +79,24 @@ def read(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text())
 
 
+def file_of(suite: str) -> str:
+    """What `holdfast bench` is to be given: a shipped suite's name, or a file beside this one."""
+    own = Path(__file__).with_name(f"{suite}.toml")
+    return f"{own.parent.name}/{own.name}" if own.exists() else suite
+
+
+def command(suite: str) -> str:
+    """What runs it."""
+    foreign = any(":" in cell.run.env for cell in all_cells(suite))
+    return f"holdfast bench {file_of(suite)}" + " --trust-env" * foreign
+
+
 def all_cells(suite: str) -> tuple[Cell, ...]:
-    """Of a shipped suite; of one's own, which is not here, none."""
-    return cells(load_suite(suite)) if suite in shipped() else ()
+    """Of a suite that is shipped or lies here; of any other none."""
+    file = file_of(suite)
+    if file == suite and suite not in shipped():
+        return ()
+    return cells(load_suite(suite if file == suite else str(Path(__file__).parents[1] / file)))
 
 
 def machine() -> dict[str, str | int]:
@@ -142,5 +158,5 @@ def not_run(folder: Path) -> dict[str, list[Cell]]:
     found: dict[str, list[Cell]] = {}
     for cell in all_cells(suite):
         if not (folder / cell.name / "done.json").exists():
-            found.setdefault(f"holdfast bench {suite} --only /{cell.run.env}", []).append(cell)
+            found.setdefault(f"{command(suite)} --only /{cell.run.env}", []).append(cell)
     return found

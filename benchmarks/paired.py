@@ -9,8 +9,10 @@ chosen on (results/unseen), what was tried and is gone (results/screening.csv), 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +73,26 @@ def screened(file: Path) -> list[Outcome]:
                 key = row["setting"], row["task"], int(row["seed"])
                 last.setdefault(key, []).append(row)
     return [outcome(task, label, seed, rows) for (label, task, seed), rows in last.items()]
+
+
+def finals(folder: Path) -> Rows:
+    """A row for each task: what `holdfast evaluate --save` left of its final policies, by seed."""
+    rows = [
+        ["task", "seeds", "mean cost of each", "safe, if the tail is as seen", "proved at 95 %"]
+    ]
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for file in folder.glob("*/evaluation_sampled.json"):
+        run = json.loads((file.parent / "run.json").read_text())["run"]
+        found.setdefault(run["env"], {})[run["seed"]] = json.loads(file.read_text())
+    for task, each in sorted(found.items()):
+        judged = [each[seed] for seed in sorted(each)]
+        costs = ", ".join(f"{next(iter(one['cost'].values()))['mean']:.1f}" for one in judged)
+        said = [", ".join(str(one[key]) for one in judged) for key in VERDICTS]
+        rows.append([short(task), ", ".join(map(str, sorted(each))), costs, *said])
+    return rows
+
+
+VERDICTS = ("safe_if_tail_as_seen", "safe_at_95")
 
 
 def demo(file: Path) -> tuple[str, Rows]:

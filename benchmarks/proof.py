@@ -24,7 +24,7 @@ import numpy as np
 
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, keep, not_run, outcomes, published
-from paired import DEFAULT, beside, demo, screened
+from paired import DEFAULT, beside, demo, finals, screened
 from picture import PUBLISHED, draw, number, short
 
 ROOT = Path(__file__).parents[1]
@@ -201,7 +201,8 @@ def put(file: Path, parts: Mapping[str, str]) -> None:
     there = {name for _, name, _ in MARKS.findall(text)}
     if missing := set(parts) - there:
         raise ValueError(f"{file} has no marks for {', '.join(sorted(missing))}.")
-    file.write_text(MARKS.sub(lambda m: m[1] + parts.get(m[2], m[0]) + m[3], text))
+    filled_in = lambda m: m[1] + parts[m[2]] + m[3] if m[2] in parts else m[0]
+    file.write_text(MARKS.sub(filled_in, text))
 
 
 def write(root: Path, source: Path | None) -> None:
@@ -230,13 +231,24 @@ def told_evidence(results: Path) -> dict[str, str]:
     sentence, rows = demo(results / "demo_seeds.csv")
     return {
         "not_run": told_not_run(results / "ours"),
+        "finals": filled(finals(results / "ours")),
         "long_not_run": told_not_run(results / "ours-long"),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
         "ablation_not_run": told_not_run(results / "holding"),
         "unseen": filled(beside(outcomes(results / "unseen"), "c-trpo_preset=published")),
+        "unseen_not_run": told_not_run(results / "unseen"),
+        "rivals": filled(beside(rivals(results), "c-trpo")),
+        "rivals_not_run": told_not_run(results / "rivals"),
         "tries": markdown(beside(screened(results / "screening.csv"), DEFAULT)),
         "demo": sentence + markdown(rows),
     }
+
+
+def rivals(results: Path) -> list[Outcome]:
+    """What benchmarks/rivals.toml ran, and our default on the same tasks and seeds."""
+    theirs = outcomes(results / "rivals")
+    common = {(run.task, run.seed) for run in theirs}
+    return [*theirs, *(r for r in outcomes(results / "ours") if (r.task, r.seed) in common)]
 
 
 def told_cells(results: Path, source: Path) -> str:

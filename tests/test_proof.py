@@ -54,7 +54,7 @@ def test_keeping_adds_to_what_is_kept(tmp_path):
     kept.keep([tmp_path / "b", tmp_path / "c"], target)
     listed = json.loads((target / "suite.json").read_text())
     assert listed["cells"] == [f"c-trpo_Task-v0_seed{seed}" for seed in range(3)]
-    assert listed["command"] == "holdfast bench mine" and listed["machine"]["cores"] >= 1
+    assert listed["command"] == "holdfast bench mine" and len(listed["machines"]) == 1
     assert len(kept.outcomes(target)) == 3
 
 
@@ -86,6 +86,25 @@ def test_a_suite_that_has_no_folder_yet_is_all_not_run(tmp_path):
     told = proof.told_not_run(tmp_path / "reproduction")
     assert "| AntVelocity: c-trpo-no-hysteresis, cpo, p3o | 0 |" in told
     assert kept.not_run(tmp_path / "no-suite") == {}
+
+
+def test_a_suite_of_the_benchmarks_is_named_by_its_file(tmp_path):
+    """And what has not run of it is known, as for a shipped one."""
+    missing = kept.not_run(tmp_path / "unseen")
+    assert sum(map(len, missing.values())) == 12
+    command = "holdfast bench benchmarks/unseen.toml --trust-env --only /SafetyCarGoal2-v0"
+    assert len(missing[command]) == 6
+    assert kept.command("rivals") == "holdfast bench benchmarks/rivals.toml"
+    assert kept.command("holding") == "holdfast bench holding"
+
+
+def test_rivals_stand_beside_the_default_on_their_own_tasks_and_seeds(tmp_path):
+    for seed in (0, 1):
+        write_run(tmp_path / "ours", seed, 1.0)
+    assert proof.rivals(tmp_path) == []
+    write_run(tmp_path / "rivals", 1, 2.0, label="cspo")
+    found = {(run.label, run.seed) for run in proof.rivals(tmp_path)}
+    assert found == {("cspo", 1), ("c-trpo", 1)}
 
 
 def test_the_table_is_means_over_seeds(tmp_path):
@@ -174,11 +193,23 @@ def test_an_outside_cell_has_its_cause_or_the_honest_reason(tmp_path):
     assert proof.read_causes(tmp_path / "none.txt") == {}
 
 
+def test_final_policies_are_shown_seed_by_seed(tmp_path):
+    for seed, cost, verdict in ((1, 30.0, "no"), (0, 8.0, "yes")):
+        write_run(tmp_path, seed, 1.0)
+        said = {"cost": {"cost": {"mean": cost}}, "safe_at_95": "undecided"}
+        file = tmp_path / f"c-trpo_Task-v0_seed{seed}" / "evaluation_sampled.json"
+        file.write_text(json.dumps(said | {"safe_if_tail_as_seen": verdict}))
+    write_run(tmp_path, 2, 1.0)  # not judged
+    (_, row) = paired.finals(tmp_path)
+    assert row == ["Task", "0, 1", "8.0, 30.0", "yes, no", "undecided, undecided"]
+
+
 def test_only_what_stands_between_the_marks_is_replaced(tmp_path):
     file = tmp_path / "page.md"
-    file.write_text("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n")
+    other = "<!-- begin z -->\nleft alone\n<!-- end z -->\n"
+    file.write_text("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n" + other)
     proof.put(file, {"x": "new\n"})
-    assert file.read_text() == "a\n<!-- begin x -->\nnew\n<!-- end x -->\nb\n"
+    assert file.read_text() == "a\n<!-- begin x -->\nnew\n<!-- end x -->\nb\n" + other
     with pytest.raises(ValueError, match="no marks for y"):
         proof.put(file, {"y": ""})
 
