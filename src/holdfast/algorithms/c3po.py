@@ -21,7 +21,6 @@ from holdfast.core.first_order import (
     FirstOrder,
     Loss,
     Rows,
-    check_clip,
     clipped_cost,
     clipped_gain,
     ratio,
@@ -63,7 +62,7 @@ class C3PO:
     critic: CriticFit = CriticFit(critic_lr=3e-4, critic_reward_weight=2.0)
 
     def __post_init__(self) -> None:
-        check_clip(self.clip)
+        check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
         check_range(self, "(0, 1]", "0.05 is usual", "slack_fraction")
         check_range(self, "(0, inf)", "'ppo' has no penalty", "kappa_start", "kappa_end")
 

@@ -22,7 +22,6 @@ from holdfast.core.first_order import (
     JointCritic,
     Loss,
     Rows,
-    check_clip,
     clipped_gain,
     ratio,
     spent,
@@ -74,7 +73,7 @@ class CSPO:
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
-        check_clip(self.clip)
+        check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
         check_range(self, "[0, inf)", "0 switches it off", "correction")
         check_range(self, "(0, inf)", "correction=0 switches it off", "weight_max")
         check_range(self, "[0, 1)", "0 is off", "weight_keep")

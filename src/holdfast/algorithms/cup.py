@@ -18,13 +18,12 @@ from holdfast.core.first_order import (
     JointCritic,
     Loss,
     Rows,
-    check_clip,
     clipped_gain,
     ratio,
 )
 from holdfast.core.multiplier import Multiplier, Priced, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Improvement, Learner, replace
+from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class CUP:
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
-        check_clip(self.clip)
+        check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
 
     def init(self, constraints: int, policy: Policy) -> Priced:
         return Priced(self.multiplier.init(constraints), self.loop.init(policy))

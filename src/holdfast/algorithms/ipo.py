@@ -18,7 +18,6 @@ from holdfast.core.first_order import (
     JointCritic,
     Loss,
     Rows,
-    check_clip,
     clipped_cost,
     clipped_gain,
     ratio,
@@ -56,7 +55,7 @@ class IPO:
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
-        check_clip(self.clip)
+        check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
         check_range(self, "(0, inf)", "20 is usual", "sharpness")
 
     def check_costs(self, terms: CostTerms) -> None:

@@ -18,7 +18,6 @@ from holdfast.core.first_order import (
     JointCritic,
     Loss,
     Rows,
-    check_clip,
     clipped_cost,
     clipped_gain,
     ratio,
@@ -54,7 +53,7 @@ class P3O:
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
-        check_clip(self.clip)
+        check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
         check_range(self, "(0, inf)", "'ppo' has no penalty", "kappa")
 
     def check_costs(self, terms: CostTerms) -> None:

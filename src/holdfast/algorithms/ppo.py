@@ -15,12 +15,11 @@ from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
     Rows,
-    check_clip,
     clipped_gain,
     ratio,
 )
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Improvement, Learner
+from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class PPO:
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
-        check_clip(self.clip)
+        check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
 
     def init(self, constraints: int, policy: Policy) -> Any:
         """The moments of the policy's Adam."""

@@ -15,13 +15,12 @@ from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
     Rows,
-    check_clip,
     clipped_gain,
     ratio,
 )
 from holdfast.core.multiplier import PID, Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Improvement, Learner, replace
+from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class PPOLag:
     critic: JointCritic = JointCritic()
 
     def __post_init__(self) -> None:
-        check_clip(self.clip)
+        check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
 
     def init(self, constraints: int, policy: Policy) -> Priced:
         return Priced(self.multiplier.init(constraints), self.loop.init(policy))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Layers, forward, init_layers
-from holdfast.core.types import Batch, Metrics
+from holdfast.core.types import Batch, Metrics, check_range
 
 Minibatches = tuple[NDArray[np.int32], NDArray[np.bool_]]
 """Row numbers [passes · M, minibatch] and which of them are real."""
@@ -107,10 +107,7 @@ class CriticFit:
     learn it by heart."""
 
     def __post_init__(self) -> None:
-        if not self.critic_reward_weight > 0:
-            raise ValueError(
-                f"critic_reward_weight={self.critic_reward_weight} must be positive; 1 is usual."
-            )
+        check_range(self, "(0, inf)", "1 is usual", "critic_reward_weight")
         if self.critic_first and self.critic_stale_norm:
             raise ValueError(
                 "critic_stale_norm=True cannot be used with critic_first=True: the norm is that of "

@@ -73,11 +73,6 @@ def spent(old: Policy, new: Policy, batch: Batch) -> Array:
     return batch.horizon * ((batch.weight * jnp.expm1(log_prob(new) - log_prob(old))) @ batch.adv_c)
 
 
-def check_clip(clip: float) -> None:
-    if not 0 < clip < 1:
-        raise ValueError(f"clip={clip} must lie in (0, 1); 0.2 is the usual choice.")
-
-
 @dataclass(frozen=True)
 class JointCritic:
     """Critics that are trained in the policy's own minibatches."""
