@@ -13,14 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.first_order import (
-    FirstOrder,
-    JointCritic,
-    Loss,
-    Rows,
-    clipped_gain,
-    ratio,
-)
+from holdfast.core.first_order import FirstOrder, JointCritic, Loss, Rows, clipped_loss
 from holdfast.core.multiplier import Multiplier, Priced, priced
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
@@ -45,11 +38,8 @@ class CUP:
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         price = self.multiplier.update(learner.extra.price, batch)
         old = learner.policy
-
-        def gain(policy: Policy, rows: Rows) -> Array:
-            return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
-
         first, second = jax.random.split(key)
+        gain = clipped_loss(self.clip)
         gained = self.loop.joint(learner, learner.extra.moments, batch, first, gain, self.critic)
         half = gained.policy
         weight = self.coefficient(batch) * price.value.astype(batch.adv_c.dtype)

@@ -11,13 +11,7 @@ from typing import Any
 
 from jax import Array
 
-from holdfast.core.first_order import (
-    FirstOrder,
-    JointCritic,
-    Rows,
-    clipped_gain,
-    ratio,
-)
+from holdfast.core.first_order import FirstOrder, JointCritic, clipped_loss
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, Improvement, Learner, check_range
 
@@ -39,7 +33,5 @@ class PPO:
         return self.loop.init(policy)
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
-        def loss(policy: Policy, rows: Rows) -> Array:
-            return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
-
+        loss = clipped_loss(self.clip)
         return self.loop.joint(learner, learner.extra, batch, key, loss, self.critic)

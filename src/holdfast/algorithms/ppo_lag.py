@@ -11,13 +11,7 @@ from dataclasses import dataclass
 
 from jax import Array
 
-from holdfast.core.first_order import (
-    FirstOrder,
-    JointCritic,
-    Rows,
-    clipped_gain,
-    ratio,
-)
+from holdfast.core.first_order import FirstOrder, JointCritic, clipped_loss
 from holdfast.core.multiplier import PID, Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
@@ -42,10 +36,7 @@ class PPOLag:
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         price = self.multiplier.update(learner.extra.price, batch)
         batch = replace(batch, adv_r=mixed_advantage(batch, price.value))
-
-        def loss(policy: Policy, rows: Rows) -> Array:
-            return -clipped_gain(ratio(policy, rows), rows.adv_r, rows, self.clip)
-
+        loss = clipped_loss(self.clip)
         step = self.loop.joint(learner, learner.extra.moments, batch, key, loss, self.critic)
         return priced(step, price)
 

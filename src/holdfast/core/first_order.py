@@ -67,6 +67,11 @@ def clipped_cost(rho: Array, advantage: Array, rows: Rows, clip: float) -> Array
     return rows.weight @ jnp.maximum(rho[:, None] * advantage, cut[:, None] * advantage)
 
 
+def clipped_loss(clip: float) -> Loss:
+    """PPO's on `adv_r`."""
+    return lambda policy, rows: -clipped_gain(ratio(policy, rows), rows.adv_r, rows, clip)
+
+
 def spent(old: Policy, new: Policy, batch: Batch) -> Array:
     """[K] κ E[(ρ − 1) A_c], the predicted change of each cost return, on the whole batch."""
     log_prob = lambda policy: policy.log_prob(policy.outputs(batch.obs), batch.action)
