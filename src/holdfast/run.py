@@ -16,13 +16,14 @@ from holdfast.algorithms import (
     ALGORITHMS,
     CTRPO,
     Algorithm,
+    ChecksLimits,
     ComparesCosts,
     InMinibatches,
     find,
 )
 from holdfast.core.episodes import CostEstimate
 from holdfast.core.networks import ACTIVATIONS
-from holdfast.core.types import CostTerms, check_range
+from holdfast.core.types import check_range
 from holdfast.register import PRESETS, PresetName, preset_values
 from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
 
@@ -187,10 +188,26 @@ class Run:
         self.check_costs(limits)
 
     def check_costs(self, limits: Mapping[str, float]) -> None:
-        """Whether the algorithm can work under these limits."""
+        """Whether the algorithm can work on these costs, under these limits."""
         if isinstance(self.algorithm, ComparesCosts):
-            discounted = self.cost_criterion == "discounted"
-            self.algorithm.check_costs(CostTerms(limits, self.standardise_cost, discounted))
+            self._check_units(self.algorithm)
+        if isinstance(self.algorithm, ChecksLimits):
+            self.algorithm.check_limits(limits)
+
+    def _check_units(self, algorithm: ComparesCosts) -> None:
+        """Predicted and measured cost can be compared only in the same units."""
+        if self.standardise_cost:
+            raise ValueError(
+                f"standardise_cost cannot be used with {type(algorithm).__name__}: it compares "
+                "predicted with measured cost, and standardised advantages have lost their units; "
+                "leave it off."
+            )
+        if self.cost_criterion == "discounted" and algorithm.cost_scale == "episode":
+            raise ValueError(
+                "cost_scale=episode predicts the plain sum of an episode and cannot be used with "
+                "cost_criterion=discounted; use cost_scale=discount, which predicts the discounted "
+                "one."
+            )
 
     @property
     def epochs(self) -> int:

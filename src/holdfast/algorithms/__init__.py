@@ -28,7 +28,7 @@ from holdfast.algorithms.trpo_lag import TRPOLag
 from holdfast.core.critic import CriticFit
 from holdfast.core.first_order import FirstOrder, JointCritic
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, CostTerms, Improvement, Learner
+from holdfast.core.types import Batch, CostScale, Improvement, Learner
 from holdfast.settings import nearest
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "SBTRPO",
     "TRPO",
     "Algorithm",
+    "ChecksLimits",
     "ComparesCosts",
     "InMinibatches",
     "PPOLag",
@@ -87,10 +88,18 @@ class InMinibatches(Protocol):
 
 @runtime_checkable
 class ComparesCosts(Protocol):
-    """An algorithm that compares predicted with measured cost: not every run's terms suit it."""
+    """An algorithm that compares predicted with measured cost, in units that it can choose."""
 
-    def check_costs(self, terms: CostTerms) -> None:
-        """ValueError where it cannot work on these terms."""
+    @property
+    def cost_scale(self) -> CostScale: ...
+
+
+@runtime_checkable
+class ChecksLimits(Protocol):
+    """An algorithm that cannot keep every limit."""
+
+    def check_limits(self, limits: Mapping[str, float]) -> None:
+        """ValueError where it cannot; `cost_limit` is that of constraints without their own."""
         ...
 
 

@@ -29,11 +29,9 @@ from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
     CostScale,
-    CostTerms,
     Improvement,
     Learner,
     check_range,
-    check_units,
     in_units,
 )
 
@@ -55,9 +53,6 @@ class CPO:
 
     def __post_init__(self) -> None:
         check_range(self, "(0, 1]", "1.0 switches it off", "hysteresis")
-
-    def check_costs(self, terms: CostTerms) -> None:
-        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy | None = None) -> Array:
         """Whether the last step was a recovery."""

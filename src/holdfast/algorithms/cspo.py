@@ -32,11 +32,9 @@ from holdfast.core.policies import Policy
 from holdfast.core.types import (
     Batch,
     CostScale,
-    CostTerms,
     Improvement,
     Learner,
     check_range,
-    check_units,
     in_units,
     replace,
 )
@@ -77,9 +75,6 @@ class CSPO:
         check_range(self, "[0, inf)", "0 switches it off", "correction")
         check_range(self, "(0, inf)", "correction=0 switches it off", "weight_max")
         check_range(self, "[0, 1)", "0 is off", "weight_keep")
-
-    def check_costs(self, terms: CostTerms) -> None:
-        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy) -> Sensitive:
         price = self.multiplier.init(constraints)

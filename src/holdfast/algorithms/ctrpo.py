@@ -13,12 +13,13 @@ changes only to bring costs below h b_i, so that it ends with one that measured 
 unless all J_i ≤ (1 − h) b_i, where the limits are far.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.barrier import BARRIERS, BarrierName, Barriers
+from holdfast.core.barrier import BARRIERS, BarrierName, Barriers, check_interior
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept
 from holdfast.core.multiplier import recovery_weights
@@ -27,13 +28,10 @@ from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
     CostScale,
-    CostTerms,
     Improvement,
     Learner,
     Metrics,
-    check_interior,
     check_range,
-    check_units,
     in_units,
 )
 
@@ -77,9 +75,8 @@ class CTRPO:
         check_range(self, "[0, inf)", "0 is off", "margin_confidence", "spent_confidence")
         check_range(self, "[0, 1)", "0 switches it off", "landing")
 
-    def check_costs(self, terms: CostTerms) -> None:
-        check_units(self, self.cost_scale, terms)
-        check_interior(terms)
+    def check_limits(self, limits: Mapping[str, float]) -> None:
+        check_interior(limits)
 
     def init(self, constraints: int, policy: Policy | None = None) -> Array:
         """[K] which constraints are in recovery."""

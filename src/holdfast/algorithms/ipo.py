@@ -7,12 +7,14 @@
 w is the slope of −(1/t) log(b − J): the barrier is linearised at the current policy.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.core.barrier import check_interior
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
@@ -28,12 +30,9 @@ from holdfast.core.policies import Policy
 from holdfast.core.types import (
     Batch,
     CostScale,
-    CostTerms,
     Improvement,
     Learner,
-    check_interior,
     check_range,
-    check_units,
     in_units,
     replace,
 )
@@ -58,9 +57,8 @@ class IPO:
         check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
         check_range(self, "(0, inf)", "20 is usual", "sharpness")
 
-    def check_costs(self, terms: CostTerms) -> None:
-        check_units(self, self.cost_scale, terms)
-        check_interior(terms)
+    def check_limits(self, limits: Mapping[str, float]) -> None:
+        check_interior(limits)
 
     def init(self, constraints: int, policy: Policy) -> Any:
         """The moments of the policy's Adam."""

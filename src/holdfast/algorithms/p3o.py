@@ -27,11 +27,9 @@ from holdfast.core.policies import Policy
 from holdfast.core.types import (
     Batch,
     CostScale,
-    CostTerms,
     Improvement,
     Learner,
     check_range,
-    check_units,
     in_units,
     replace,
 )
@@ -55,9 +53,6 @@ class P3O:
     def __post_init__(self) -> None:
         check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
         check_range(self, "(0, inf)", "'ppo' has no penalty", "kappa")
-
-    def check_costs(self, terms: CostTerms) -> None:
-        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy) -> Any:
         """The moments of the policy's Adam."""

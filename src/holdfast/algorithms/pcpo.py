@@ -22,10 +22,8 @@ from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
     CostScale,
-    CostTerms,
     Improvement,
     Learner,
-    check_units,
     in_units,
 )
 
@@ -44,9 +42,6 @@ class PCPO:
     """Reject steps that lose reward while the cost is within its limit (D23)."""
     region: TrustRegion = TrustRegion(backtracks=200)
     critic: CriticFit = CriticFit()
-
-    def check_costs(self, terms: CostTerms) -> None:
-        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy | None = None) -> None:
         """No state of its own."""

@@ -24,11 +24,9 @@ from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (
     Batch,
     CostScale,
-    CostTerms,
     Improvement,
     Learner,
     check_range,
-    check_units,
     in_units,
 )
 
@@ -47,9 +45,6 @@ class SBTRPO:
     def __post_init__(self) -> None:
         hint = "1 repairs only, and 'trpo' ignores the cost"
         check_range(self, "(0, 1]", hint, "safety_bias")
-
-    def check_costs(self, terms: CostTerms) -> None:
-        check_units(self, self.cost_scale, terms)
 
     def init(self, constraints: int, policy: Policy | None = None) -> None:
         """No state of its own."""

@@ -15,7 +15,7 @@ The textbook difference of two φ loses all digits in float32 when little is spe
 log1p and, for small |u|, the power series, so every one is exact to rounding.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -85,6 +85,16 @@ BARRIERS: dict[str, Barrier] = {
 
 BarrierName = Annotated[str, BARRIERS]
 """A key of the table."""
+
+
+def check_interior(limits: Mapping[str, float]) -> None:
+    """A barrier stands between the limit and what lies strictly below it."""
+    for name, limit in limits.items():
+        if limit == 0:
+            raise ValueError(
+                f"the limit {name}=0 leaves no interior for a barrier; use a small positive one, "
+                "such as 1."
+            )
 
 
 @dataclass(frozen=True)

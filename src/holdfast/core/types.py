@@ -7,7 +7,6 @@ the occupancy d(s, a) when a finite CMDP is enumerated, so the same update runs 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,13 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "CostScale",
-    "CostTerms",
     "Improvement",
     "Learner",
     "Metrics",
-    "check_interior",
     "check_range",
-    "check_units",
     "in_units",
     "replace",
     "sampled_batch",
@@ -117,18 +113,6 @@ def in_units(batch: Batch, cost_scale: CostScale) -> Batch:
     )
 
 
-@dataclass(frozen=True)
-class CostTerms:
-    """What a run says about its costs before it starts, for an algorithm to agree with."""
-
-    limits: Mapping[str, float]
-    """By name; `cost_limit` is that of every constraint without its own."""
-    standardised: bool = False
-    """Cost advantages are divided by their deviation."""
-    discounted: bool = False
-    """The limits are on discounted sums."""
-
-
 def check_range(settings: object, interval: str, hint: str, *names: str) -> None:
     """Settings of these names must lie in an interval such as "(0, 1]"; `hint` is the remedy."""
     low, high = map(float, interval[1:-1].split(","))
@@ -140,31 +124,6 @@ def check_range(settings: object, interval: str, hint: str, *names: str) -> None
         below = value <= high if interval[-1] == "]" or high == float("inf") else value < high
         if not (above and below):
             raise ValueError(f"{name}={value} must {must}; {hint}.")
-
-
-def check_units(algorithm: object, cost_scale: CostScale, terms: CostTerms) -> None:
-    """Predicted and measured cost can be compared only in the same units."""
-    if terms.standardised:
-        raise ValueError(
-            f"standardise_cost cannot be used with {type(algorithm).__name__}: it compares "
-            "predicted with measured cost, and standardised advantages have lost their units; "
-            "leave it off."
-        )
-    if terms.discounted and cost_scale == "episode":
-        raise ValueError(
-            "cost_scale=episode predicts the plain sum of an episode and cannot be used with "
-            "cost_criterion=discounted; use cost_scale=discount, which predicts the discounted one."
-        )
-
-
-def check_interior(terms: CostTerms) -> None:
-    """A barrier stands between the limit and what lies strictly below it."""
-    for name, limit in terms.limits.items():
-        if limit == 0:
-            raise ValueError(
-                f"the limit {name}=0 leaves no interior for a barrier; use a small positive one, "
-                "such as 1."
-            )
 
 
 def sampled_batch(
