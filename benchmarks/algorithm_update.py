@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ import jax.numpy as jnp
 from holdfast.algorithms import ALGORITHMS
 from holdfast.core.critic import init_critics
 from holdfast.core.policies import init_gaussian
-from holdfast.core.types import Batch, Learner, replace, sampled_batch
+from holdfast.core.types import Batch, Learner, sampled_batch
 from holdfast.run import configure, make_run
 from holdfast.update import concurrent, split
 

@@ -11,6 +11,7 @@ on seeds 0 to 2, so the table begins at seed 3. `--constraints 2` takes problems
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ import numpy as np
 
 from holdfast.algorithms import ALGORITHMS
 from holdfast.core.critic import init_critics
-from holdfast.core.types import Learner, replace
+from holdfast.core.types import Learner
 from holdfast.run import make_run
 from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.instances import random_cmdp, uniform_policy

@@ -4,6 +4,7 @@
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from holdfast.algorithms import ALGORITHMS
 from holdfast.core.critic import init_critics
 from holdfast.core.first_order import JointCritic
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
-from holdfast.core.types import Batch, Learner, replace, sampled_batch
+from holdfast.core.types import Batch, Learner, sampled_batch
 from holdfast.register import PRESETS
 from holdfast.run import from_json, make_run, to_json
 from holdfast.runs import checkpoint

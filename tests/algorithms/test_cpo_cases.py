@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPO's table, hysteresis and accept test; PCPO's one step; on plain numbers."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from holdfast.core.critic import init_critics
 from holdfast.core.move import Trial
 from holdfast.core.policies import Categorical
 from holdfast.core.trust_region import TrustRegion
-from holdfast.core.types import Batch, Learner, replace, sampled_batch
+from holdfast.core.types import Batch, Learner, sampled_batch
 from holdfast.tabular.batch import batch_of, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.occupancy import evaluate

@@ -6,6 +6,7 @@ differences of the reference in double precision.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 from holdfast.algorithms import C3PO, CSPO, CUP, FOCOPS, IPO, P3O
 from holdfast.core.first_order import Rows
 from holdfast.core.policies import Gaussian
-from holdfast.core.types import replace, sampled_batch
+from holdfast.core.types import sampled_batch
 from holdfast.run import make_run
 
 M, N_OBS, A, K = 24, 3, 2, 2

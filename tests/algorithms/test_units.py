@@ -2,6 +2,7 @@
 """The unit of a cost is a matter of taste: cost and limit rescaled together change no step."""
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -26,7 +27,7 @@ from holdfast.core.critic import CriticFit, init_critics
 from holdfast.core.first_order import FirstOrder
 from holdfast.core.policies import init_gaussian
 from holdfast.core.trust_region import TrustRegion
-from holdfast.core.types import Batch, Learner, replace, sampled_batch
+from holdfast.core.types import Batch, Learner, sampled_batch
 
 UNIT = np.array([1.0, 0.01, 1.0])
 LIMIT = np.array([25.0, 40.0, 10.0])

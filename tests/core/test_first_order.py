@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The minibatch passes: Adam by hand, the joint clip, the early stop, fillers that do not count."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,7 @@ from holdfast.core.first_order import (
     ratio,
 )
 from holdfast.core.policies import Policy, init_gaussian
-from holdfast.core.types import Batch, Learner, replace, sampled_batch
+from holdfast.core.types import Batch, Learner, sampled_batch
 
 
 def make(size: int = 40) -> tuple[Policy, Batch]:

@@ -9,7 +9,7 @@ to be repaired. κ_t grows linearly over training. The critics are fitted apart,
 twice the weight.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
@@ -27,15 +27,7 @@ from holdfast.core.first_order import (
     spent,
 )
 from holdfast.core.policies import Policy
-from holdfast.core.types import (
-    Batch,
-    CostScale,
-    Improvement,
-    Learner,
-    check_range,
-    in_units,
-    replace,
-)
+from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units
 
 
 @dataclass(frozen=True)

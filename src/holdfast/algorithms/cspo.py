@@ -10,7 +10,7 @@ the constrained optimum stays one. λ rises on J_i − b_i once an epoch. w is m
 policy on the whole batch, capped, and averaged over epochs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -29,15 +29,7 @@ from holdfast.core.first_order import (
 from holdfast.core.linearise import linearise
 from holdfast.core.multiplier import Multiplier, Price
 from holdfast.core.policies import Policy
-from holdfast.core.types import (
-    Batch,
-    CostScale,
-    Improvement,
-    Learner,
-    check_range,
-    in_units,
-    replace,
-)
+from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units
 
 
 @jax.tree_util.register_dataclass

@@ -7,7 +7,7 @@
 Both stages stop by their own KL: from π_old, then from π_half.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jax import Array
 from holdfast.core.first_order import FirstOrder, JointCritic, Loss, Rows, clipped_loss
 from holdfast.core.multiplier import Multiplier, Priced, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
+from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@
 The published code's mask is that of the minibatch, E[m KL] − E[m] E[ρ A] / temperature (D25).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import jax
@@ -17,7 +17,7 @@ from jax import Array
 from holdfast.core.first_order import FirstOrder, JointCritic, Loss, Rows
 from holdfast.core.multiplier import Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
+from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)

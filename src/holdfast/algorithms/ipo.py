@@ -8,7 +8,7 @@ w is the slope of −(1/t) log(b − J): the barrier is linearised at the curren
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -27,15 +27,7 @@ from holdfast.core.first_order import (
 )
 from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
-from holdfast.core.types import (
-    Batch,
-    CostScale,
-    Improvement,
-    Learner,
-    check_range,
-    in_units,
-    replace,
-)
+from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units
 
 
 @dataclass(frozen=True)

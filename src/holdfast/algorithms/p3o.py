@@ -7,7 +7,7 @@ A penalty weight κ above the optimal multiplier makes the penalised optimum the
 positive part acts in each minibatch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -24,15 +24,7 @@ from holdfast.core.first_order import (
     spent,
 )
 from holdfast.core.policies import Policy
-from holdfast.core.types import (
-    Batch,
-    CostScale,
-    Improvement,
-    Learner,
-    check_range,
-    in_units,
-    replace,
-)
+from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units
 
 
 @dataclass(frozen=True)

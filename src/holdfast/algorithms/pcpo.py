@@ -19,13 +19,7 @@ from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept, Trial
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
-from holdfast.core.types import (
-    Batch,
-    CostScale,
-    Improvement,
-    Learner,
-    in_units,
-)
+from holdfast.core.types import Batch, CostScale, Improvement, Learner, in_units
 
 
 @dataclass(frozen=True)

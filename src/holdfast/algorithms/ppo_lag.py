@@ -7,14 +7,14 @@ They differ in how λ moves, once an epoch before the update: by gradient ascent
 by a PID controller on J_c − b, which damps the oscillation of the former (arXiv:2007.03964).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jax import Array
 
 from holdfast.core.first_order import FirstOrder, JointCritic, clipped_loss
 from holdfast.core.multiplier import PID, Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
-from holdfast.core.types import Batch, Improvement, Learner, check_range, replace
+from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,7 @@ from holdfast.core.move import Accept, Trial
 from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
-from holdfast.core.types import (
-    Batch,
-    CostScale,
-    Improvement,
-    Learner,
-    check_range,
-    in_units,
-)
+from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units
 
 
 @dataclass(frozen=True)

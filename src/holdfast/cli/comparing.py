@@ -16,14 +16,7 @@ from holdfast.bench.board import Board
 from holdfast.bench.estimate import effort
 from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
-from holdfast.bench.suite import (
-    Cell,
-    Suite,
-    cells,
-    load_suite,
-    parse_seeds,
-    with_options,
-)
+from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
 from holdfast.cli.arguments import Records
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report

@@ -12,7 +12,7 @@ gradient of everything that is trained together is clipped as one vector.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import jax
@@ -24,7 +24,7 @@ from jax.flatten_util import ravel_pytree
 from holdfast.core.critic import orders, regression_loss
 from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Layers, Policy
-from holdfast.core.types import Batch, Improvement, Learner, Metrics, replace
+from holdfast.core.types import Batch, Improvement, Learner, Metrics
 
 
 @jax.tree_util.register_dataclass

@@ -10,7 +10,7 @@ it learns from the mixed advantage (A_r − Σ λ_i A_i) / (1 + Σ λ_i).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import jax
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from holdfast.core.types import Batch, Improvement, check_range, replace
+from holdfast.core.types import Batch, Improvement, check_range
 
 
 @jax.tree_util.register_dataclass

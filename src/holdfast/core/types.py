@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from holdfast.core.critic import Critics
     from holdfast.core.policies import Policy
 
-__all__ = [
-    "Batch",
-    "CostScale",
-    "Improvement",
-    "Learner",
-    "Metrics",
-    "check_range",
-    "in_units",
-    "replace",
-    "sampled_batch",
-]
-
 Metrics = dict[str, Array]
 """Flat: a documented name to a scalar, or to [K] values, one for each constraint."""
 

@@ -18,16 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from holdfast.runs.places import (
-    TRIES,
-    Disk,
-    Gone,
-    Place,
-    Remote,
-    StorageError,
-    is_uri,
-    place_of,
-)
+from holdfast.runs.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
 
 Files = dict[str, bytes | None]
 """Relative name → content, in the order of writing; None: it is gone."""
