@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import lambertw
 
-from holdfast.core.barrier import BARRIERS
+from holdfast.core.barrier import BARRIERS, recovery_weights
 
 GENERATORS = {
     "entropy": (lambda x: x * np.log(x), lambda x: np.log(x) + 1),
@@ -118,3 +118,16 @@ def test_gradient_is_finite_up_to_the_limit():
         slope = jax.grad(lambda x, b=barrier: b.divergence(jnp.float32(2.0), x))
         for spent in (-1.0, 0.0, 0.03, 1.0, 1.99):
             assert np.isfinite(slope(jnp.float32(spent))), (kind, spent)
+
+
+def test_recovery_weights_are_in_proportion_to_relative_excess() -> None:
+    violated = jnp.array([True, False, True])
+    share = recovery_weights(violated, jnp.array([5.0, 9.0, 20.0]), jnp.array([10.0] * 3))
+    np.testing.assert_allclose(share, [0.2, 0.0, 0.8], rtol=1e-6)
+    # the third cost in units of 1/100: its advantages are a hundredth, so its weight is 100 fold
+    small = recovery_weights(violated, jnp.array([5.0, 9.0, 0.2]), jnp.array([10.0, 10.0, 0.1]))
+    np.testing.assert_allclose(small[2] / small[0], 100 * share[2] / share[0], rtol=1e-5)
+    np.testing.assert_allclose(
+        recovery_weights(jnp.array([True]), jnp.zeros(1), jnp.ones(1)), [1.0]
+    )
+    assert float(recovery_weights(jnp.array([False]), jnp.ones(1), jnp.ones(1))[0]) == 0.0

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from holdfast.core.multiplier import PID, Multiplier, mixed_advantage, recovery_weights
+from holdfast.core.multiplier import PID, Multiplier, mixed_advantage
 from holdfast.core.types import Batch, sampled_batch
 
 COSTS = [60.0, 40.0, 26.0, 10.0, 0.0, 0.0, 24.0, 25.0, 90.0, 30.0, 28.0, 25.5, 20.0, 31.0]
@@ -99,19 +99,6 @@ def test_mixed_advantage() -> None:
     price = jnp.array([0.5, 2.0])
     np.testing.assert_allclose(mixed_advantage(batch, price), [-1.5 / 3.5, 1.5 / 3.5], rtol=1e-6)
     np.testing.assert_allclose(mixed_advantage(batch, price, rescale=False), [-1.5, 1.5])
-
-
-def test_recovery_weights_are_in_proportion_to_relative_excess() -> None:
-    violated = jnp.array([True, False, True])
-    share = recovery_weights(violated, jnp.array([5.0, 9.0, 20.0]), jnp.array([10.0] * 3))
-    np.testing.assert_allclose(share, [0.2, 0.0, 0.8], rtol=1e-6)
-    # the third cost in units of 1/100: its advantages are a hundredth, so its weight is 100 fold
-    small = recovery_weights(violated, jnp.array([5.0, 9.0, 0.2]), jnp.array([10.0, 10.0, 0.1]))
-    np.testing.assert_allclose(small[2] / small[0], 100 * share[2] / share[0], rtol=1e-5)
-    np.testing.assert_allclose(
-        recovery_weights(jnp.array([True]), jnp.zeros(1), jnp.ones(1)), [1.0]
-    )
-    assert float(recovery_weights(jnp.array([False]), jnp.ones(1), jnp.ones(1))[0]) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.core.barrier import recovery_weights
 from holdfast.core.cpo_step import check_constraints, constrained_step, published_dual
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept, Trial
-from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.barrier import BARRIERS, BarrierName, Barriers, check_interior
+from holdfast.core.barrier import BARRIERS, BarrierName, Barriers, check_interior, recovery_weights
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept
-from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import (

@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.barrier import check_interior
+from holdfast.core.barrier import check_interior, recovery_weights
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
@@ -25,7 +25,6 @@ from holdfast.core.first_order import (
     ratio,
     spent,
 )
-from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units
 

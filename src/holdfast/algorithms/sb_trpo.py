@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.core.barrier import recovery_weights
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept, Trial
-from holdfast.core.multiplier import recovery_weights
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units

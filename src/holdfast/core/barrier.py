@@ -13,6 +13,8 @@ which is 0 at spent = 0, convex, and +∞ beyond the limit. With u = spent / sla
 
 The textbook difference of two φ loses all digits in float32 when little is spent; these forms use
 log1p and, for small |u|, the power series, so every one is exact to rounding.
+
+Where no slack is left there is no barrier but a repair: `recovery_weights` say of what.
 """
 
 from collections.abc import Callable, Mapping
@@ -123,3 +125,15 @@ class Barriers:
     @property
     def safe(self) -> Array:
         return jnp.where(self.beta > 0, self.slack, 1.0)
+
+
+def recovery_weights(violated: Array, excess: Array, limit: Array) -> Array:
+    """[K] weights of the violated costs' advantages in a repair, summing to 1.
+
+    Each counts as A_i / b_i, in proportion to its excess / b_i, so that the unit of a cost does
+    not matter: Σ_i w_i A_i is the same direction when a cost and its limit are both rescaled.
+    """
+    unit = jnp.maximum(jnp.abs(limit), 1e-6)
+    weight = jnp.where(violated, jnp.maximum(excess / unit, 1e-6), 0.0) / unit
+    total = weight.sum()
+    return weight / jnp.where(total > 0, total, 1.0)

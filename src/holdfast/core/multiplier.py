@@ -157,15 +157,3 @@ def mixed_advantage(batch: Batch, price: Array, rescale: bool = True) -> Array:
     price = price.astype(batch.adv_r.dtype)
     mixed = batch.adv_r - batch.adv_c @ price
     return mixed / (1 + price.sum()) if rescale else mixed
-
-
-def recovery_weights(violated: Array, excess: Array, limit: Array) -> Array:
-    """[K] weights of the violated costs' advantages in a repair, summing to 1.
-
-    Each counts as A_i / b_i, in proportion to its excess / b_i, so that the unit of a cost does
-    not matter: Σ_i w_i A_i is the same direction when a cost and its limit are both rescaled.
-    """
-    unit = jnp.maximum(jnp.abs(limit), 1e-6)
-    weight = jnp.where(violated, jnp.maximum(excess / unit, 1e-6), 0.0) / unit
-    total = weight.sum()
-    return weight / jnp.where(total > 0, total, 1.0)
