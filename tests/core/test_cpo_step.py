@@ -18,7 +18,7 @@ Floats = np.ndarray
 pytestmark = pytest.mark.usefixtures("float64")
 SOLVE = jax.jit(constrained_step)
 PROJECT = jax.jit(projection)
-DUAL = jax.jit(published_dual, static_argnames="flipped")
+DUAL = jax.jit(published_dual)
 
 
 def step(h: Floats, g: Floats, rows: Floats, c: Floats, radius: float) -> tuple[Floats, bool]:
@@ -119,6 +119,25 @@ def test_several_constraints(constraints: int) -> None:
     assert tight > 0  # corners, where two limits bind, are among them
 
 
+def dual(q: float, r: float, s: float, c: float, radius: float) -> tuple[float, float]:
+    """(t, μ) = (1/λ, ν/λ) of the paper's dual: the better of the ends of two intervals of λ."""
+    a, b = q - r * r / s, 2 * radius - c * c / s
+    end = max(-r / (c + 1e-8), 0.0)
+    below, above = (0.0, end), (end, np.inf)
+    root_a, root_b = np.sqrt(max(a, 0.0) / max(b, 1e-30)), np.sqrt(q / (2 * radius))
+    lam_a = np.clip(root_a, *(below if c < 0 else above))
+    lam_b = np.clip(root_b, *(above if c < 0 else below))
+    f_a = -0.5 * (a / (lam_a + 1e-8) + b * lam_a) + r * c / s
+    f_b = -0.5 * (q / (lam_b + 1e-8) + 2 * radius * lam_b)
+    lam = lam_a if f_a >= f_b else lam_b
+    if c < 0 and r <= 0:  # an empty interval is skipped
+        lam = lam_b
+    elif c >= 0 and r > 0:
+        lam = lam_a
+    nu = max(0.0, lam * c + r) / s
+    return 1 / (lam + 1e-8), nu / (lam + 1e-8)
+
+
 def test_dual_in_closed_form_is_the_same_step() -> None:
     rng, radius = np.random.default_rng(5), 0.05
     for _ in range(200):
@@ -127,9 +146,9 @@ def test_dual_in_closed_form_is_the_same_step() -> None:
         q, r, s = g @ x, g @ p, rows[0] @ p
         if 2 * radius - c[0] ** 2 / s < 0:
             continue  # cases 3 and 0 have no dual step
-        t, mu = DUAL(*map(jnp.asarray, (q, r, s, c[0])), radius)
+        t, mu = dual(q, r, s, c[0], radius)
         u, _ = step(h, g, rows, c, radius)
-        np.testing.assert_allclose(np.asarray(t * x - mu * p), u, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(t * x - mu * p, u, rtol=1e-4, atol=1e-6)
 
 
 def test_flipped_sign_differs_where_the_limit_matters() -> None:
@@ -137,7 +156,7 @@ def test_flipped_sign_differs_where_the_limit_matters() -> None:
     h, g, rows = C19
     x, p = np.linalg.solve(h, g), np.linalg.solve(h, rows[0])
     numbers = [jnp.asarray(v) for v in (g @ x, g @ p, rows[0] @ p, -0.00852)]
-    t, mu = DUAL(*numbers, 0.05, flipped=True)
+    t, mu = DUAL(*numbers, 0.05)
     u = np.asarray(t * x - mu * p)
     # r > 0 and c < 0: the interval [0, r/c] ends below 0, so λ is clamped to r/c or falls to b
     lam = 1 / float(t) - 1e-8

@@ -87,7 +87,7 @@ class CPO:
         case = jnp.where(safe, inside, jnp.where(feasible, 1, 0))
         case = jnp.where(self.must_recover(was, batch), 0, case).astype(jnp.int32)
         if self.dual == "flipped":
-            bent = published_dual(q, r[0], s[0] + 1e-8, c_seen[0], radius, flipped=True)
+            bent = published_dual(q, r[0], s[0] + 1e-8, c_seen[0], radius)
             constrained = (case == 1) | (case == 2)
             t, mu = jnp.where(constrained, bent[0], t), jnp.where(constrained, bent[1][None], mu)
         down = share @ gram @ share

@@ -117,22 +117,16 @@ def projection(gram: Array, excess: Array) -> Array:
     return mu[_best(value, violation, eps, 1 / most)] / unit
 
 
-def published_dual(
-    q: Array, r: Array, s: Array, c: Array, radius: float, flipped: bool = False
-) -> tuple[Array, Array]:
+def published_dual(q: Array, r: Array, s: Array, c: Array, radius: float) -> tuple[Array, Array]:
     """(t, μ) of one constraint from the dual variables λ, ν: t = 1/λ, μ = ν/λ.
 
-    `flipped` gives r the opposite sign in ν, f_a and the intervals, without guarding their ends, as
-    the published code did (D19); the step it then takes is not CPO's.
+    r has the opposite sign in ν, f_a and the intervals, whose ends are not guarded, as in the
+    published code (D19); the step is not CPO's.
     """
-    sign = -1.0 if flipped else 1.0
-    r = sign * r
+    r = -r
     a, b = q - r * r / s, 2 * radius - c * c / s
     end = -r / (c + 1e-8)
-    if not flipped:
-        end = jnp.maximum(end, 0.0)
-    inf = jnp.inf
-    below, above = (0.0, end), (end, inf)
+    below, above = (0.0, end), (end, jnp.inf)
     root_a = jnp.sqrt(jnp.maximum(a, 0.0) / jnp.maximum(b, 1e-30))
     root_b = jnp.sqrt(q / (2 * radius))
     lam_a = jnp.where(c < 0, jnp.clip(root_a, *below), jnp.clip(root_a, *above))
@@ -140,7 +134,5 @@ def published_dual(
     f_a = -0.5 * (a / (lam_a + 1e-8) + b * lam_a) + r * c / s
     f_b = -0.5 * (q / (lam_b + 1e-8) + 2 * radius * lam_b)
     lam = jnp.where(f_a >= f_b, lam_a, lam_b)
-    if not flipped:  # an empty interval is skipped: c < 0 and r ≤ 0 leaves only b, c ≥ 0 only a
-        lam = jnp.where((c < 0) & (r <= 0), lam_b, jnp.where((c >= 0) & (r > 0), lam_a, lam))
     nu = jnp.maximum(0.0, lam * c + r) / s
     return 1 / (lam + 1e-8), nu / (lam + 1e-8)
