@@ -49,9 +49,9 @@ def test_optimality_gap_ignores_what_exceeds_the_target():
 
 def test_metrics_reduce_the_last_axis_only():
     scores = np.random.default_rng(0).normal(size=(7, 12))
-    for name, metric in stats.METRICS.items():
+    for metric in (stats.iqm, stats.mean, stats.median, stats.optimality_gap):
         each = [metric(row) for row in scores]
-        np.testing.assert_allclose(metric(scores), each, err_msg=name)
+        np.testing.assert_allclose(metric(scores), each, err_msg=metric.__name__)
 
 
 def test_normalise_refuses_a_useless_baseline():

@@ -63,14 +63,6 @@ def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Array:
     return np.maximum(0.0, target - np.asarray(scores, np.float64)).mean(axis=-1)
 
 
-METRICS: dict[str, Metric] = {
-    "iqm": iqm,
-    "mean": mean,
-    "median": median,
-    "optimality_gap": optimality_gap,
-}
-
-
 # --- scores from raw values -------------------------------------------------------------------
 
 
