@@ -4,8 +4,7 @@
 import numpy as np
 import pytest
 
-from holdfast.core.by_age import ages, by_age
-from holdfast.core.episodes import Episodes
+from holdfast.core.episodes import Episodes, ages, by_age
 
 
 def renewal_epochs(steps, limit, end, count, epochs, rng):

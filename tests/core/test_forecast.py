@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from holdfast.core.forecast import Forecast
+from holdfast.core.episodes import Forecast
 
 
 def run(costs, spents):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finished episodes: returns, costs, lengths, and the estimate of J_c that the updates act on.
+"""Episodes: returns, costs, lengths, the estimate of J_c that updates act on, and their forecasts.
 
     window   the published estimate: each finished episode joins a window of the last 50 and
              its mean is recorded; the epoch's value is the mean of those records. It lags by
@@ -18,11 +18,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.by_age import Floats, ages, by_age
-
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 CostEstimate = Literal["window", "epoch"]
 
 WINDOW = 50
+"""Finished episodes that the published estimate counts."""
+FORGET = 0.95
+"""What a forecast counts one epoch later."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Episodes:
         return replace(self, running=np.zeros_like(self.running))
 
     def advance(
-        self, reward: NDArray[Any], cost: NDArray[Any], done: NDArray[np.bool_], gamma: float
+        self, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
     ) -> Episodes:
         """After an epoch of reward [T, N], cost [T, N, K] and done [T, N]."""
         finished, running = self._finished(reward, cost, done, gamma)
@@ -91,12 +94,12 @@ class Episodes:
             len(finished),
         )
 
-    def _cut(self, done: NDArray[np.bool_]) -> bool:
+    def _cut(self, done: Bools) -> bool:
         """Whether an episode began before this epoch or outlives it."""
         return bool(self.running[:, 1].any() or not done[-1].all())
 
     def _finished(
-        self, reward: NDArray[Any], cost: NDArray[Any], done: NDArray[np.bool_], gamma: float
+        self, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
     ) -> tuple[Floats, Floats]:
         """Rows of the episodes that ended, in order of time then environment; and the new rest."""
         steps, num_envs = reward.shape
@@ -125,7 +128,7 @@ class Episodes:
         )
 
 
-def observes_every_age(done: NDArray[np.bool_]) -> bool:
+def observes_every_age(done: Bools) -> bool:
     """Whether each environment ended an episode; one that did not shows that some last longer."""
     return bool(done.any(0).all())
 
@@ -145,3 +148,118 @@ def _weights(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:
     np.add.at(change, starts, share)
     np.subtract.at(change, ends, share)
     return change.cumsum()[:-1]
+
+
+def ages(done: Bools, before: Floats) -> NDArray[np.int64]:
+    """[T, N] steps that its episode had made before each step; `before` [N] at the start."""
+    time = np.arange(len(done))[:, None]
+    began = np.maximum.accumulate(np.where(_begins(done), time, 0))
+    return time - began + np.where(began == 0, before.astype(np.int64), 0)
+
+
+def by_age(values: Floats, done: Bools, age: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """([W] mean sum of an episode, [W] its error) from values [T, N, W], done and age [T, N].
+
+    J = V(0), with one value for each age, from all steps of one epoch:
+
+        V(a) = mean of (cost + V(a + 1) if the episode goes on)   over the steps taken at age a
+
+    The mean over finished episodes favours short ones, because the end of an epoch cuts the long
+    ones. Here no step is left out and none is chosen by how its episode ended: how old an episode
+    is says nothing about luck, so every age is seen without bias, also in episodes that began
+    before the epoch or outlive it. If all are whole, V(0) is their plain mean. It is Kaplan and
+    Meier's estimate of survival (with late entries), carried over to costs.
+
+    Like every quotient of two sums it is off by second order, about se²/J; leaving out one
+    environment after the other (the jackknife) measures and removes that.
+    """
+    _, num_envs, width = values.shape
+    rows = int(age.max()) + 1
+    cell = (age * num_envs + np.arange(num_envs)).ravel()
+
+    def tally(weight: NDArray[np.generic] | None) -> Floats:
+        """[A, 1 + N] sums over the steps of an age: of all environments, then of all but each."""
+        each = np.bincount(cell, weight, rows * num_envs).reshape(rows, num_envs)
+        whole = each.sum(1, keepdims=True)
+        return np.concatenate([whole, whole - each], 1)
+
+    count, goes_on = tally(None), tally(~done.ravel())
+    total = np.stack([tally(v) for v in values.reshape(-1, width).T], -1)
+    seen = np.maximum(count, 1)
+    mean, stays = total / seen[..., None], goes_on / seen
+    ahead = np.zeros((rows + 1, width))
+    rest = np.zeros((1 + num_envs, width))
+    for a in reversed(range(rows)):
+        rest = mean[a] + stays[a, :, None] * rest
+        ahead[a] = rest[0]
+        rest = np.where(count[a, :, None] > 0, rest, ahead[a])
+    error = _error(values, done, age, ahead, stays[:, 0], seen[:, 0])
+    bias = (num_envs - 1) * (rest[1:].mean(0) - rest[0])
+    return rest[0] - bias, error
+
+
+def _error(
+    values: Floats, done: Bools, age: NDArray[np.int64], ahead: Floats, stays: Floats, seen: Floats
+) -> Floats:
+    """error² = n / (n − 1) · Σ_pieces (Σ_steps w(a) · δ)²
+
+    over the n pieces of episodes in the epoch, δ = cost + V(a + 1) if it goes on − V(a) and
+    w(a) = (share that reach age a) / (steps taken at it): the plain standard error of whole ones.
+    """
+    reach = np.concatenate([[1.0], stays[:-1]]).cumprod()
+    follows = np.where(done[..., None], 0.0, ahead[age + 1])
+    surprise = (reach / seen)[age][..., None] * (values + follows - ahead[age])
+    flat = surprise.swapaxes(0, 1).reshape(-1, values.shape[-1])
+    begins = _begins(done)
+    begins[0] = True
+    pieces = np.add.reduceat(flat, np.flatnonzero(begins.T))
+    n = len(pieces)
+    return np.sqrt((pieces**2).sum(0) * n / max(n - 1, 1))
+
+
+def _begins(done: Bools) -> Bools:
+    """[T, N] whether an episode begins with this step of the epoch, after one that ended in it."""
+    return np.concatenate([np.zeros_like(done[:1]), done[:-1]])
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Predicted against realised: how far the change of a cost that an update foresaw came true.
+
+        spent_k        the change of J_c that the update of epoch k predicts, κ E[(ratio − 1) · A_c]
+        realised_k+1   J_{k+1} − J_k, measured one epoch later with the cost estimate in use
+        ratio          Σ_j f^j p r / Σ_j f^j p², the slope of realised on predicted through 0
+
+    over the pairs (p, r) = (spent, realised) so far, j epochs old, f = 0.95: it remembers about 20
+    epochs. 1 is a prediction in the units of the limit; above 1, costs change more than foreseen.
+    All are [1 + K]: the sum, then each cost.
+    """
+
+    cost: Floats
+    """The last estimate of J_c; NaN before the first epoch."""
+    spent: Floats
+    """The change predicted from there."""
+    cross: Floats
+    """Running Σ predicted · realised."""
+    square: Floats
+    """Running Σ predicted²."""
+
+    @classmethod
+    def create(cls, constraints: int) -> Forecast:
+        zero = np.zeros(1 + constraints)
+        return cls(zero + np.nan, zero, zero, zero)
+
+    @property
+    def ratio(self) -> Floats:
+        """Realised per predicted; NaN before anything was predicted."""
+        unknown = np.full_like(self.cross, np.nan)
+        return np.divide(self.cross, self.square, out=unknown, where=self.square > 0)
+
+    def after(self, cost: NDArray[Any], spent: NDArray[Any]) -> tuple[Forecast, Floats]:
+        """(the forecast from an epoch's estimate [K] and prediction [K], what was realised)."""
+        cost, spent = (np.array([each.sum(), *each], np.float64) for each in (cost, spent))
+        realised = cost - self.cost
+        known = ~np.isnan(realised)
+        cross = FORGET * self.cross + np.where(known, self.spent * realised, 0.0)
+        square = FORGET * self.square + np.where(known, self.spent**2, 0.0)
+        return Forecast(cost, spent, cross, square), realised

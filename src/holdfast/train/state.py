@@ -13,8 +13,7 @@ import numpy as np
 from jax import Array
 
 from holdfast.core.critic import init_critics
-from holdfast.core.episodes import Episodes
-from holdfast.core.forecast import Forecast
+from holdfast.core.episodes import Episodes, Forecast
 from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
 from holdfast.core.types import Learner
