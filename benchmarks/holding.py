@@ -31,9 +31,8 @@ from jax import Array
 from holdfast.core.critic import values
 from holdfast.core.estimate import gae
 from holdfast.core.holding import excursions
-from holdfast.core.linearise import linearise
+from holdfast.core.linearise import Product, conjugate_gradients, linearise
 from holdfast.core.policies import Policy
-from holdfast.core.solve import Product, conjugate_gradients
 from holdfast.core.types import sampled_batch
 from holdfast.envs.rollout import Rollout
 from holdfast.runs.folder import load_state, open_folder

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.solve import conjugate_gradients, dense, mean_diagonal, woodbury
+from holdfast.core.linearise import conjugate_gradients, dense, mean_diagonal, woodbury
 
 
 def spd(seed, n=8):

@@ -21,10 +21,19 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.core.barrier import Barriers
-from holdfast.core.linearise import Linearised, Worse, linearise, pessimistic
+from holdfast.core.linearise import (
+    Linearised,
+    Product,
+    Worse,
+    conjugate_gradients,
+    dense,
+    linearise,
+    mean_diagonal,
+    pessimistic,
+    woodbury,
+)
 from holdfast.core.move import Accept, Found, Move, Status, Trial, TryOut, backtrack, bracket
 from holdfast.core.policies import Policy
-from holdfast.core.solve import Product, conjugate_gradients, dense, mean_diagonal, woodbury
 from holdfast.core.types import Batch, check_range
 
 
