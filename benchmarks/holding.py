@@ -37,8 +37,8 @@ from holdfast.core.types import sampled_batch
 from holdfast.envs.rollout import Rollout
 from holdfast.runs.folder import load_state, open_folder
 from holdfast.runs.progress import read_rows
-from holdfast.train.collecting import collect_epoch
 from holdfast.train.environment import open_env
+from holdfast.train.epoch import collect_epoch
 from holdfast.train.state import reset_state
 
 MENU = ((0.99, 0.95), (0.99, 0.8), (0.99, 0.5), (0.999, 0.98))

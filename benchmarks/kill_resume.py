@@ -23,7 +23,7 @@ from rich.progress import Progress
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import open_folder
 from holdfast.runs.progress import read_rows
-from holdfast.train.metrics import CLOCK_COLUMNS
+from holdfast.train.epoch import CLOCK_COLUMNS
 
 HOLDFAST = [sys.executable, "-c", "from holdfast.cli import main; main()"]
 

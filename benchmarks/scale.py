@@ -48,8 +48,8 @@ from holdfast.run import Run
 from holdfast.runs.folder import load_state, open_folder, state_arrays
 from holdfast.runs.progress import read_rows
 from holdfast.train import train
-from holdfast.train.collecting import actor_of, collect_epoch
 from holdfast.train.environment import Spaces, open_env
+from holdfast.train.epoch import actor_of, collect_epoch
 from holdfast.train.state import first_state, reset_state
 
 TASK = "SafetyPointGoal1-v0"

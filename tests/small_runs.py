@@ -5,7 +5,7 @@ import numpy as np
 
 from holdfast import make_run
 from holdfast.runs.progress import read_rows
-from holdfast.train.metrics import CLOCK_COLUMNS
+from holdfast.train.epoch import CLOCK_COLUMNS
 
 SMALL = dict(
     num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64, cg_steps=5,

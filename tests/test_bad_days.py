@@ -21,8 +21,8 @@ from holdfast.process import Stuck, deadline
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import create, load_state
 from holdfast.runs.training import train_in_folder
-from holdfast.train.collecting import TrainingError
 from holdfast.train.environment import open_env
+from holdfast.train.epoch import TrainingError
 from small_runs import rows_without_clock, small
 
 

@@ -15,7 +15,7 @@ from holdfast.runs.folder import create
 from holdfast.runs.plot import plot_run
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
-from holdfast.train.metrics import cost_estimate, excess
+from holdfast.train.epoch import cost_estimate, excess
 from small_runs import small
 
 

@@ -22,8 +22,8 @@ from holdfast.export.portable import Portable
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.training import begin_with, train_in_folder
 from holdfast.train import train
-from holdfast.train.collecting import collect_epoch
 from holdfast.train.environment import Spaces
+from holdfast.train.epoch import collect_epoch
 from holdfast.train.state import actor_of, first_state, reset_state
 from reading_envs import Recall, Tiles
 from small_runs import rows_without_clock, same

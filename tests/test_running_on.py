@@ -13,8 +13,7 @@ from holdfast.envs.base import NotReproducible
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
-from holdfast.train.collecting import TrainingError
-from holdfast.train.metrics import CLOCK_COLUMNS
+from holdfast.train.epoch import CLOCK_COLUMNS, TrainingError
 from small_runs import SMALL, same, small
 
 

@@ -26,8 +26,8 @@ from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.progress import ProgressFile, read_rows
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
-from holdfast.train.collecting import TrainingError, believed
 from holdfast.train.environment import Spaces, describe_acting, open_env
+from holdfast.train.epoch import TrainingError, believed
 from holdfast.train.state import COST_NOISE, first_state
 from small_runs import SMALL, rows_without_clock, same, small
 
@@ -246,11 +246,11 @@ def test_the_worst_case_is_of_the_advantages_that_made_the_step(first):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_signal_share_is_of_the_advantages_and_metric_of_the_step(first, monkeypatch):
-    from holdfast.train import metrics
+    from holdfast.train import epoch as one_epoch
 
     asked = []
     monkeypatch.setattr(
-        metrics, "_signal_share", lambda *given: asked.append(given) or {"share_cost": 0.5}
+        one_epoch, "_signal_share", lambda *given: asked.append(given) or {"share_cost": 0.5}
     )
     settings = {"signal_share": True, "critic_first": first, "damping": 0.3}
     run = small("probe/Speed-v0", epochs=1, **settings)

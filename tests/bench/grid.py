@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.train.metrics import CLOCK_COLUMNS
+from holdfast.train.epoch import CLOCK_COLUMNS
 
 EPOCHS = 120
 SUITE = """

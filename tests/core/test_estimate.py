@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.critic import Critics
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import estimate, gae, standardise
 from holdfast.envs.acting import Normaliser
@@ -61,7 +62,9 @@ def test_truncation_bootstraps_and_termination_does_not(float64):
         "truncated": ~flags,
     }
     options = {"gamma": (0.9, 0.8), "lam": (0.95, 0.95), "standardise_cost": False}
-    parts = estimate(layers, rollout, jax.random.key(0), **options, cost_value_noise=0.0)
+    parts = estimate(
+        Critics(layers, None), rollout, jax.random.key(0), **options, cost_value_noise=0.0
+    )
     np.testing.assert_allclose(parts["target"], [[5.0, 7.0], [5.9, 7.8]], atol=1e-12)
 
 

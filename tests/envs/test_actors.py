@@ -23,7 +23,7 @@ from holdfast.run import make_run
 from holdfast.runs.folder import state_arrays
 from holdfast.train import train
 from holdfast.train.environment import open_env
-from holdfast.train.metrics import CLOCK_COLUMNS
+from holdfast.train.epoch import CLOCK_COLUMNS
 
 TASK = "SafetyPointGoal1-v0"
 LONG = {"epoch_steps": 24_000, "steps": 48_000}

@@ -29,8 +29,8 @@ from holdfast.runs.checkpoint import load
 from holdfast.runs.folder import create
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
-from holdfast.train.collecting import TrainingError
 from holdfast.train.environment import open_env
+from holdfast.train.epoch import TrainingError
 from small_runs import rows_without_clock, same, small
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

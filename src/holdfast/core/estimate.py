@@ -14,9 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from holdfast.core.critic import values
-from holdfast.core.networks import DENSE, Network
-from holdfast.core.policies import Layers
+from holdfast.core.critic import Critics, values
 
 
 def gae(
@@ -51,7 +49,7 @@ def standardise(x: Array) -> Array:
 
 
 def estimate(
-    layers: Layers,
+    critics: Critics,
     rollout: Mapping[str, Array],
     key: Array,
     *,
@@ -59,7 +57,6 @@ def estimate(
     lam: tuple[float, float],
     standardise_cost: bool,
     cost_value_noise: float,
-    network: Network = DENSE,
 ) -> dict[str, Array]:
     """Advantages and critic targets of a rollout: the fields of a batch that need the critics.
 
@@ -69,9 +66,12 @@ def estimate(
     """
     steps, num_envs = rollout["reward"].shape
     size = rollout["obs"].shape[-1]
-    flat_values = lambda obs: values(layers, jnp.asarray(obs).reshape(-1, size), network)
-    value = flat_values(rollout["obs"]).reshape(steps, num_envs, -1)
-    next_value = flat_values(rollout["next_obs"]).reshape(value.shape)
+
+    def judged(obs: Array) -> Array:
+        rows = jnp.asarray(obs).reshape(-1, size)
+        return values(critics.layers, rows, critics.network).reshape(steps, num_envs, -1)
+
+    value, next_value = judged(rollout["obs"]), judged(rollout["next_obs"])
     terminated, truncated = jnp.asarray(rollout["terminated"]), jnp.asarray(rollout["truncated"])
     done = terminated | truncated
     next_value = jnp.where(terminated[..., None], 0.0, next_value)

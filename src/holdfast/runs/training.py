@@ -23,7 +23,7 @@ from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import ProgressFile, Row, read_rows, write_rows
 from holdfast.runs.sinks import Sink
 from holdfast.train import Epoch, train
-from holdfast.train.collecting import TrainingError
+from holdfast.train.epoch import TrainingError
 from holdfast.train.state import State, first_state
 
 

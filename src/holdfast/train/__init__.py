@@ -21,20 +21,24 @@ import jax.numpy as jnp
 from holdfast.core.policies import Policy
 from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.run import Run
-from holdfast.train.collecting import (
+from holdfast.train.environment import Spaces, refuse_biased, resolve_limits
+from holdfast.train.epoch import (
     TrainingError,
     advantages_of,
     batch_of,
     collect_epoch,
     compiled_estimate,
+    diagnose,
+    excess,
+    foresee,
+    progress_row,
 )
-from holdfast.train.environment import Spaces, refuse_biased, resolve_limits
-from holdfast.train.metrics import diagnose, excess, foresee, progress_row
 from holdfast.train.state import (
     UPDATE,
     VALUE_NOISE,
     State,
     first_state,
+    key_of,
     reset_state,
     resets_each_epoch,
     restore_state,
@@ -62,9 +66,6 @@ def train(
     refuse_biased(run, env)
     state = state or first_state(run, Spaces.of(run, env))
     estimate, update = compiled_estimate(run), concurrent(split(run.algorithm))
-    keys = lambda purpose, epoch: jax.random.fold_in(
-        jax.random.fold_in(jax.random.key(run.seed), epoch), purpose
-    )
     stitch = resets_each_epoch(run, env)
     resumed = state.epoch > 0
     if resumed and not stitch:
@@ -75,10 +76,10 @@ def train(
             state = reset_state(run, env, state, index)
         rollout, state = collect_epoch(run, env, state, index, on_progress)
         clock.append(time.perf_counter())
-        advantages = advantages_of(rollout, estimate, keys(VALUE_NOISE, index))
+        advantages = advantages_of(rollout, estimate, key_of(run, index, VALUE_NOISE))
         batch, explained = batch_of(run, state, rollout, limits, advantages, index)
         clock.append(time.perf_counter())
-        learner, metrics = update(state.learner, batch, keys(UPDATE, index), advantages)
+        learner, metrics = update(state.learner, batch, key_of(run, index, UPDATE), advantages)
         metrics = jax.device_get(metrics)
         spent = metrics.pop("spent", None)
         metrics = {name: value.item() for name, value in metrics.items()}

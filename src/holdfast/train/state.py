@@ -26,6 +26,11 @@ INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE = range(6)
 """Purposes of randomness."""
 
 
+def key_of(run: Run, epoch: int, purpose: int) -> Array:
+    """The address of a draw."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), epoch), purpose)
+
+
 @dataclass(frozen=True)
 class State:
     """All that the next epoch depends on."""
@@ -63,7 +68,7 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
         critics = init_critics(critic_key, seen, constraints, run.hidden, judging)
         return Learner(policy, critics, algorithm.init(constraints, policy))
 
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 0), INIT)
+    key = key_of(run, 0, INIT)
     # Compiled: once, instead of once for every small operation.
     learner = jax.eval_shape(learner_of, key) if shapes_only else jax.jit(learner_of)(key)
     return State(
