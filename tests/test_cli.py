@@ -2,6 +2,7 @@
 """The command line as a user meets it: it works, and what is wrong is one sentence and exit 2."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -257,3 +258,27 @@ def test_interrupt_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     out = str(tmp_path / "run")
     told = fails(capsys, "train", "trpo", "probe/Speed-v0", *QUICK, "--out", out, code=130)
     assert f"holdfast resume {out}" in told.replace("\n", "")
+
+
+SUITE = """
+steps = 200
+seeds = 500
+tasks = ["probe/Speed-v0"]
+algorithms = ["c-trpo"]
+settings = { epoch_steps = 200, num_envs = 2, hidden = [4] }
+"""
+
+
+@pytest.mark.parametrize("words", ["--version", "bench suite.toml --dry-run"])
+def test_a_closed_pipe_ends_a_command_quietly(words, tmp_path):
+    """As after `| head -3`; it shows while much is printed, and else at the end."""
+    (tmp_path / "suite.toml").write_text(SUITE)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "holdfast", *words.split()]
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path)
+    finally:
+        os.close(writing)
+    assert done.returncode == cli.CUT_OFF
+    assert b"holdfast:" not in done.stderr and b"Error" not in done.stderr

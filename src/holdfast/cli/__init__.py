@@ -17,6 +17,8 @@ from holdfast import process
 from holdfast.cli import training
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
+CUT_OFF = 141
+"""Exit code: nobody reads the output any more; that of programs which SIGPIPE ends."""
 
 
 @dataclass(frozen=True)
@@ -29,33 +31,47 @@ class Command:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of `holdfast`."""
-    args = list(sys.argv[1:] if argv is None else argv)
-    if not args or args[0] in ("-h", "--help", "help"):
-        print_commands()
-        return
-    if args[0] in ("-V", "--version"):
-        from holdfast import __version__
-
-        print(f"holdfast {__version__}")
-        return
     try:
-        command = COMMANDS.get(args[0])
-        if command is None:
-            from holdfast.settings import nearest
-
-            raise ValueError(f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}")
-        with process.terminable():
-            command.call(args[1:])
+        run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt as stop:
         what, code = process.describe(stop)
         training.fail(f"{what}.", code)
     except (ValueError, RuntimeError, OSError) as error:
+        flush()
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
         training.fail(" ".join([str(error), *notes]), 2)
     except MemoryError as error:
         training.fail(f"there is not enough memory for this ({error}).", 2)
+    finally:
+        flush()
+
+
+def run(args: list[str]) -> None:
+    """What the arguments ask for."""
+    if not args or args[0] in ("-h", "--help", "help"):
+        print_commands()
+    elif args[0] in ("-V", "--version"):
+        from holdfast import __version__
+
+        print(f"holdfast {__version__}")
+    elif args[0] in COMMANDS:
+        with process.terminable():
+            COMMANDS[args[0]].call(args[1:])
+    else:
+        from holdfast.settings import nearest
+
+        raise ValueError(f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}")
+
+
+def flush() -> None:
+    """Write what is still to be printed; if nobody reads it any more (| head), end quietly."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(CUT_OFF) from None
 
 
 def print_commands() -> None:
