@@ -163,10 +163,10 @@ def test_a_disk_that_is_full_for_a_row_loses_nothing(tmp_path):
 
 
 def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
-    def hungry(args):
+    def hungry(self, args):
         raise MemoryError("Unable to allocate 8.0 TiB")
 
-    monkeypatch.setitem(cli.COMMANDS, "list", cli.Command(hungry, ""))
+    monkeypatch.setattr(cli.Command, "call", hungry)
     with pytest.raises(SystemExit) as stop:
         main(["list"])
     assert stop.value.code == 2

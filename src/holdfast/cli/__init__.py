@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tyro
@@ -23,10 +23,23 @@ CUT_OFF = 141
 
 @dataclass(frozen=True)
 class Command:
-    """A command: what it does and the function of the arguments after its name."""
+    """A command: the function at MODULE.NAME of this package, and what it does."""
 
-    call: Callable[[list[str]], None]
+    name: str
+    place: str
     summary: str
+
+    def call(self, args: list[str]) -> None:
+        """Import the function and call it with these arguments, parsed by its own signature.
+
+        `train` parses them itself, as its options depend on the algorithm.
+        """
+        module, _, function = self.place.partition(".")
+        found = getattr(importlib.import_module(f"holdfast.cli.{module}"), function)
+        if self.name == "train":
+            found(args)
+        else:
+            tyro.cli(found, args=args, prog=f"holdfast {self.name}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -84,24 +97,6 @@ def print_commands() -> None:
     console.print(f"\n{USAGE}")
 
 
-def called(name: str, place: str) -> Callable[[list[str]], None]:
-    """The function at MODULE.NAME, imported when it is called.
-
-    Arguments are parsed by its own signature and docstring; `train` does so itself, as its options
-    depend on the algorithm.
-    """
-
-    def call(args: list[str]) -> None:
-        module, _, function = place.partition(".")
-        found = getattr(importlib.import_module(f"holdfast.cli.{module}"), function)
-        if name == "train":
-            found(args)
-        else:
-            tyro.cli(found, args=args, prog=f"holdfast {name}")
-
-    return call
-
-
 PLACES = {
     "list": ("looking.list_command", "algorithms, and the settings of one"),
     "train": ("training.train_command", "train ALGO on ENV"),
@@ -121,6 +116,4 @@ PLACES = {
     "plot": ("looking.plot_command", "draw a run's return, cost and regret"),
     "demo": ("training.demo_command", "C-TRPO on HalfCheetah in about a minute, and its verdict"),
 }
-COMMANDS: dict[str, Command] = {
-    name: Command(called(name, place), summary) for name, (place, summary) in PLACES.items()
-}
+COMMANDS = {name: Command(name, *about) for name, about in PLACES.items()}
