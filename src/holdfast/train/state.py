@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -14,7 +15,7 @@ from jax import Array
 
 from holdfast.core.critic import init_critics
 from holdfast.core.episodes import Episodes, Forecast
-from holdfast.core.networks import DENSE, Network
+from holdfast.core.networks import Network
 from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
 from holdfast.core.types import Learner
 from holdfast.envs.acting import Actor, Float32, Normaliser
@@ -59,11 +60,16 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
     size, (acting, judging) = spaces.observation.shape[0], networks(run, spaces)
     constraints = len(spaces.limits)
     algorithm = run.algorithm
-    refuse_huge(run, spaces, acting)
+    sizes = choices(spaces.action)
+    actions = sum(sizes) or math.prod(spaces.action.shape or ())
+    refuse_huge(run, spaces, acting, actions)
 
     def learner_of(key: Array) -> Learner:
         policy_key, critic_key = jax.random.split(key)
-        policy = init_policy(policy_key, size, spaces.action, run.hidden, acting)
+        if sizes:
+            policy = init_categorical(policy_key, size, sizes, run.hidden, network=acting)
+        else:
+            policy = init_gaussian(policy_key, size, actions, run.hidden, network=acting)
         seen = size + acting.memory  # critics see what the policy remembers
         critics = init_critics(critic_key, seen, constraints, run.hidden, judging)
         return Learner(policy, critics, algorithm.init(constraints, policy))
@@ -88,13 +94,9 @@ LARGEST = 10**9
 """Numbers in a network, or in one step of all environments."""
 
 
-def refuse_huge(run: Run, spaces: Spaces, network: Network) -> None:
+def refuse_huge(run: Run, spaces: Spaces, network: Network, actions: int) -> None:
     """What no machine could hold is refused before it is allocated."""
-    space = spaces.action
-    choices = space.n if isinstance(space, gym.spaces.Discrete) else spaces.action.shape[0]  # pyright: ignore[reportOptionalSubscript]
-    if isinstance(space, gym.spaces.MultiDiscrete):
-        choices = sum(space.nvec.tolist())
-    widths = [spaces.observation.shape[0], *run.hidden, max(int(choices), len(spaces.limits))]
+    widths = [spaces.observation.shape[0], *run.hidden, max(actions, len(spaces.limits))]
     weights = sum(a * b for a, b in network.shapes(widths[0], run.hidden, widths[-1]))
     if max(weights, run.num_envs * widths[0]) > LARGEST:
         raise ValueError(
@@ -142,21 +144,14 @@ def first_view(network: Network, spaces: Spaces) -> Normaliser:
     return Normaliser(low, (high - low) ** 2, 1.0)
 
 
-def init_policy(
-    key: Array,
-    obs_size: int,
-    space: gym.Space[Any],
-    hidden: tuple[int, ...],
-    network: Network = DENSE,
-) -> Policy:
-    """Gaussian for Box actions, Categorical for Discrete and MultiDiscrete ones."""
+def choices(space: gym.Space[Any]) -> tuple[int, ...]:
+    """Of each component of an action, which a Categorical policy takes; none for a Gaussian's."""
     if isinstance(space, gym.spaces.Box):
-        return init_gaussian(key, obs_size, space.shape[0], hidden, network=network)
+        return ()
     if isinstance(space, gym.spaces.Discrete):
-        return init_categorical(key, obs_size, (int(space.n),), hidden, network=network)
+        return (int(space.n),)
     if isinstance(space, gym.spaces.MultiDiscrete):
-        sizes = tuple(int(n) for n in space.nvec)
-        return init_categorical(key, obs_size, sizes, hidden, network=network)
+        return tuple(int(n) for n in space.nvec)
     raise ValueError(
         f"actions of type {type(space).__name__} are not supported; use Box, Discrete or "
         "MultiDiscrete, for instance through a Gymnasium wrapper."
