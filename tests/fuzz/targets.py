@@ -29,9 +29,8 @@ from holdfast.export.numpy_policy import Policy
 from holdfast.reading import MALFORMED, reason
 from holdfast.run import from_json, make_run, to_json
 from holdfast.runs import checkpoint
-from holdfast.runs.evaluations import read_violations
 from holdfast.runs.find import load, not_started
-from holdfast.runs.folder import open_folder, state_arrays, state_from
+from holdfast.runs.folder import open_folder, read_violations, state_arrays, state_from
 from holdfast.runs.plot import plot_run
 from holdfast.runs.progress import read_progress, rows_until, tail
 from holdfast.runs.spaces import parse_space

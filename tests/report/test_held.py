@@ -16,8 +16,8 @@ from holdfast.report import report
 from holdfast.report.html import payload
 from holdfast.report.summary import summarise
 from holdfast.runs import checkpoint
-from holdfast.runs.evaluations import read_evaluation, save_evaluation
 from holdfast.runs.find import load
+from holdfast.runs.folder import read_evaluation, save_evaluation
 from holdfast.runs.log import RunLog, complete
 
 STEPS = np.arange(1, 9) * 1000.0

@@ -17,7 +17,7 @@ from holdfast.bars import EvaluationBar
 from holdfast.cli.arguments import Elsewhere, Judging, RunFolder, parse_limits
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
-from holdfast.runs.evaluations import save_evaluation
+from holdfast.runs.folder import save_evaluation
 from holdfast.runs.storage import give_back
 
 CODES = {"yes": 0, "no": 1, "undecided": 3}

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
 from holdfast.core.stats import Array
 from holdfast.report.finals import Final, Pair, cost_curve, regret_column
-from holdfast.runs.evaluations import Acting, read_violations
+from holdfast.runs.folder import Acting, read_violations
 from holdfast.runs.log import RunLog
 
 

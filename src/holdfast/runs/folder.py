@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import gymnasium as gym
 import jax
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.references import needs_consent
+from holdfast.evaluate import Evaluation
 from holdfast.process import versions
 from holdfast.reading import MALFORMED, reason, refuse_links
 from holdfast.run import Run, from_json, to_json
@@ -27,6 +28,7 @@ from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state, networks
 
 Tree = TypeVar("Tree")
+Acting = Literal["sampled", "greedy"]
 OURS = (
     "run.json progress.csv done.json checkpoint .lock tensorboard wandb wandb.json card "
     "progress.png evaluation_sampled.json evaluation_greedy.json"
@@ -217,3 +219,40 @@ def load_state(folder: Folder) -> tuple[State | None, list[str]]:
             "from it; restore the folder from a copy or train anew."
         )
     return state, complaints
+
+
+def _evaluation(folder: Path, acting: Acting) -> Path:
+    return folder / f"evaluation_{acting}.json"
+
+
+def save_evaluation(folder: Path, result: Evaluation) -> Path:
+    """Keep the numbers of the newest policy's evaluation; an earlier one is replaced.
+
+    The sampled and the greedy policy have a file each: `Evaluation.summary` and the epoch.
+    """
+    file = _evaluation(folder, "greedy" if result.deterministic else "sampled")
+    checkpoint.write_json(file, {"epoch": checkpoint.epochs(folder)[-1]} | result.summary())
+    return file
+
+
+def read_evaluation(folder: Path, acting: Acting, epoch: int) -> dict[str, Any] | None:
+    """What is kept of the policy of that epoch; an evaluation of another one is none."""
+    file = _evaluation(folder, acting)
+    found = checkpoint.read_json(file) if file.exists() else None
+    return found if found is not None and found.get("epoch") == epoch else None
+
+
+def read_violations(folder: Path, acting: Acting, epoch: int) -> tuple[float, float, float] | None:
+    """(rate, distance, distance when violating) that is kept; of the worst constraint."""
+    kept = read_evaluation(folder, acting, epoch)
+    if kept is None:
+        return None
+    try:
+        each = list(kept["cost"].values())
+        worst = lambda name: max(float(cost[name]) for cost in each)
+        rate = float(kept["violation_rate"]["estimate"])
+        return rate, worst("distance"), worst("distance_violating")
+    except MALFORMED as error:
+        raise ValueError(
+            f"'{_evaluation(folder, acting)}' is no evaluation ({reason(error)})."
+        ) from None
