@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Generator
@@ -20,6 +19,7 @@ from holdfast import process
 from holdfast.cli.arguments import Elsewhere, RunFolder
 
 if TYPE_CHECKING:
+    from holdfast.cli.options import Options
     from holdfast.envs.base import VecEnv
     from holdfast.run import Run
     from holdfast.runs.folder import Folder
@@ -59,26 +59,15 @@ def train_command(args: list[str]) -> None:
         raise ValueError(
             "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
         )
-    run, chosen = parse_run(names[0], names[1], args[2:])
-    from holdfast.runs.folder import create
-    from holdfast.train.environment import open_env
-
-    use_compilation_cache()
-    env = open_env(run, trusted=True, cluster=chosen.cluster)  # the user named it
-    folder = create(chosen.out or default_out(run), run, env)
-    with no_trace(folder):
-        extra = sinks(folder, 0, chosen.tensorboard, chosen.wandb)
-    follow(folder, env, None, extra, chosen.quiet)
+    begin(*parse_run(names[0], names[1], args[2:]), trusted=True)  # the user named it
 
 
 def tune(args: list[str]) -> None:
     """A new run that begins with the policy of another, under other settings."""
     from holdfast.cli.options import parse_run
-    from holdfast.runs.folder import create, load_state, open_folder
+    from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.places import is_uri
     from holdfast.runs.storage import at_hand
-    from holdfast.runs.training import begin_with
-    from holdfast.train.environment import open_env
 
     place = next(i for i, arg in enumerate(args) if arg.partition("=")[0] == "--from")
     words = args[place].split("=", 1)[1:] or args[place + 1 : place + 2]
@@ -92,29 +81,33 @@ def tune(args: list[str]) -> None:
         raise ValueError(f"'{words[0]}' holds no checkpoint to begin with; train it first.")
     run, chosen = parse_run("", "", args, before.run)
     run = replace(run, origin=f"{words[0] if is_uri(words[0]) else before.path}@{state.epoch}")
+    begin(run, chosen, chosen.trust_env, state)
+
+
+def begin(run: Run, chosen: Options, trusted: bool, state: State | None = None) -> None:
+    """Train in a new folder, with what another run has learned; a start that fails leaves none."""
+    from holdfast.runs.folder import create
+    from holdfast.runs.training import begin_with
+    from holdfast.train.environment import open_env
+
     use_compilation_cache()
-    env = open_env(run, trusted=chosen.trust_env, cluster=chosen.cluster)
+    env = open_env(run, trusted=trusted, cluster=chosen.cluster)
     folder = create(chosen.out or default_out(run), run, env)
-    with no_trace(folder):
-        begun = begin_with(folder, state)
+    try:
+        begun = begin_with(folder, state) if state else None
         extra = sinks(folder, 0, chosen.tensorboard, chosen.wandb)
+    except BaseException:
+        shutil.rmtree(folder.path)
+        raise
     follow(folder, env, begun, extra, chosen.quiet)
 
 
 def default_out(run: Run) -> Path:
+    from holdfast.bench.suite import plain_word
+
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    task = re.sub(r"[^A-Za-z0-9.+-]+", "-", run.env).strip("-.")
+    task = plain_word(run.env).strip("-.")
     return Path("runs") / f"{run.name}_{task}_seed{run.seed}_{stamp}"
-
-
-@contextmanager
-def no_trace(folder: Folder) -> Generator[None]:
-    """A start that fails leaves no folder behind."""
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(folder.path)
-        raise
 
 
 def sinks(folder: Folder, done: int, tensorboard: bool, wandb: str | None) -> list[Sink]:
@@ -133,7 +126,25 @@ def sinks(folder: Folder, done: int, tensorboard: bool, wandb: str | None) -> li
 def follow(
     folder: Folder, env: VecEnv, state: State | None, extra: list[Sink], quiet: bool
 ) -> None:
-    """Train in a folder with the chosen displays; say where everything is."""
+    """Train in a folder; say where everything is."""
+    train_shown(folder, env, state, extra, quiet)
+    if not quiet:
+        said = {
+            "Run folder": folder.path,
+            "Verdict": folder.command("evaluate"),
+            "Picture": f"holdfast plot {folder.path}",
+            "Film": folder.command("watch") + " -o film.gif",
+            "Deploy": f"holdfast export {folder.path} -o policy.onnx",
+        }
+        for what, how in said.items():
+            line = f"{what + ':':<12}{how}"
+            Console(highlight=False).print(line, soft_wrap=True, markup=False)
+
+
+def train_shown(
+    folder: Folder, env: VecEnv, state: State | None, extra: list[Sink], quiet: bool
+) -> None:
+    """Train in a folder with the chosen displays; then close all that was opened for it."""
     from holdfast.bars import training_bar
     from holdfast.runs.storage import give_back
     from holdfast.runs.training import train_in_folder
@@ -153,17 +164,6 @@ def follow(
         if bar is not None:
             bar.close()
         env.close()
-    if not quiet:
-        said = {
-            "Run folder": folder.path,
-            "Verdict": folder.command("evaluate"),
-            "Picture": f"holdfast plot {folder.path}",
-            "Film": folder.command("watch") + " -o film.gif",
-            "Deploy": f"holdfast export {folder.path} -o policy.onnx",
-        }
-        for what, how in said.items():
-            line = f"{what + ':':<12}{how}"
-            Console(highlight=False).print(line, soft_wrap=True, markup=False)
 
 
 @contextmanager
@@ -248,10 +248,9 @@ def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("run
         out: The run folder; an earlier demo there is replaced.
     """
     from holdfast.agent import Agent
-    from holdfast.bars import EvaluationBar, training_bar
+    from holdfast.bars import EvaluationBar
     from holdfast.runs.folder import create
     from holdfast.runs.plot import plot_run
-    from holdfast.runs.training import train_in_folder
     from holdfast.train.environment import Spaces, open_env
 
     console = Console(highlight=False)
@@ -268,14 +267,7 @@ def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("run
     if (out / "run.json").exists():
         shutil.rmtree(out)
     folder = create(out, run, env)
-    bar = training_bar(run, env, folder.spaces.limits)
-    try:
-        with resumable(folder):
-            for _ in train_in_folder(folder, env, [bar], on_progress=bar.advance):
-                pass
-    finally:
-        bar.close()
-        env.close()
+    train_shown(folder, env, None, [], quiet=False)
     console.print()
     with EvaluationBar(20) as progress:
         result = Agent.load(out).evaluate(
