@@ -26,7 +26,7 @@ from holdfast.cluster import Unequal, connect, first_line, refuse_versions
 from holdfast.process import thread_limits, versions
 from holdfast.run import to_json
 from holdfast.runs.checkpoint import epochs, locked
-from holdfast.runs.places import Disk, Remote, StorageError, place_of
+from holdfast.runs.places import Disk, Place, StorageError, place_of
 from holdfast.runs.storage import Files, Outbox, contents, deliver
 
 
@@ -192,7 +192,7 @@ def work(config: Mapping[str, Any], files: Files, storage: str | None) -> Iterat
             raise
 
 
-def handed(box: Outbox, place: Disk | Remote | None, given: Files) -> Files:
+def handed(box: Outbox, place: Place | None, given: Files) -> Files:
     """What the driver gets: all, or with a storage what is no checkpoint; those it gave may go."""
     if place is None:
         return box.take()

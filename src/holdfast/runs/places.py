@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.runs.checkpoint import CheckpointError, write_atomic
 
@@ -24,20 +24,6 @@ class StorageError(CheckpointError):
 
 class Gone(StorageError):
     """A file that is not there, or not any more."""
-
-
-class Place(Protocol):
-    """Somewhere that keeps files by name."""
-
-    def names(self) -> list[str]: ...
-
-    def read(self, name: str) -> bytes: ...
-
-    def write(self, name: str, content: bytes) -> None:
-        """All of it or nothing."""
-        ...
-
-    def remove(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -106,9 +92,6 @@ class Remote:
 
         self._tried(drop, "written")
 
-    def __truediv__(self, name: str) -> Remote:
-        return Remote(f"{self.uri.rstrip('/')}/{name}")
-
     def _tried(self, action: Any, what: str) -> Any:
         pause = PAUSE
         for attempt in range(1, TRIES + 1):
@@ -127,6 +110,10 @@ class Remote:
                 time.sleep(pause)
                 pause *= 2
         raise AssertionError
+
+
+Place = Disk | Remote
+"""Keeps files by name; each is written as a whole or not at all."""
 
 
 def _filesystem(uri: str) -> tuple[Any, str]:
@@ -159,7 +146,7 @@ def here(where: str | os.PathLike[str]) -> Path:
     return Path(where)
 
 
-def place_of(where: str | os.PathLike[str]) -> Disk | Remote:
+def place_of(where: str | os.PathLike[str]) -> Place:
     return Remote(os.fspath(where)) if is_uri(where) else Disk(Path(where))
 
 
