@@ -155,8 +155,13 @@ def work_on_a_node(
     config: Mapping[str, Any], files: Files, storage: str | None, wanted: Mapping[str, str]
 ) -> Iterator[tuple[str, Files]]:
     """The task: what `work` yields, with the machine it comes from; the first word is only that."""
-    node = str(_ray().get_runtime_context().get_node_id())
-    _refuse_versions(wanted, node)
+    ray: Any = importlib.import_module("ray")
+    node = str(ray.get_runtime_context().get_node_id())
+    try:
+        refuse_versions(wanted)
+    except Unequal as error:
+        error.node = node  # so the driver learns which machine it is
+        raise
     yield node, {}
     for new in work(config, files, storage):
         yield node, new
@@ -213,16 +218,3 @@ def _of_checkpoint(name: str) -> bool:
 def _newest(files: Files) -> str:
     """The name of the newest checkpoint that counts."""
     return max((name for name in files if name.endswith("/state.json")), default="")
-
-
-def _ray() -> Any:
-    return importlib.import_module("ray")
-
-
-def _refuse_versions(wanted: Mapping[str, str], node: str) -> None:
-    """As `refuse_versions`; the driver learns which machine it is."""
-    try:
-        refuse_versions(wanted)
-    except Unequal as error:
-        error.node = node
-        raise

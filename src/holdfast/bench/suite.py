@@ -102,12 +102,8 @@ class Cell:
         return label_of(self.name, self.run.env, self.run.seed)
 
 
-def shipped() -> dict[str, str]:
-    """Name → description of the suites that come with the library."""
-    return {name: load_suite(name).description for name in _shipped()}
-
-
-def _shipped() -> list[str]:
+def shipped() -> list[str]:
+    """The names of the suites that come with the library."""
     folder = files("holdfast.bench") / "suites"
     return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
 
@@ -123,7 +119,7 @@ def load_suite(name: str | Path) -> Suite:
         source = files("holdfast.bench") / "suites" / f"{name}.toml"
         if not source.is_file():
             raise ValueError(
-                f"unknown suite '{name}'{nearest(str(name), _shipped())} A file of your own must "
+                f"unknown suite '{name}'{nearest(str(name), shipped())} A file of your own must "
                 "end in .toml."
             )
         words = source.read_text("utf-8")
