@@ -107,14 +107,9 @@ def pessimistic(
 
 
 def conjugate_gradients(
-    product: Product,
-    v: Array,
-    steps: int,
-    tol: float = 1e-10,
-    eps: float = 0.0,
-    inverse: Product | None = None,
+    product: Product, v: Array, steps: int, eps: float = 0.0, inverse: Product | None = None
 ) -> Array:
-    """x with A x ≈ v after at most `steps` products, or once the residual is below `tol` of v.
+    """x with A x ≈ v after at most `steps` products, or once the residual is below 1e-10 of v.
 
     With `inverse`, which applies M⁻¹, x solves (A + M) x = v, preconditioned by M. M itself is
     never applied, as M p follows from the residuals, so entries of any size in it do no harm.
@@ -135,7 +130,7 @@ def conjugate_gradients(
     def unfinished(state: tuple[Array, ...]) -> Array:
         return (state[0] < steps) & (jnp.linalg.norm(state[2]) > enough)
 
-    first, enough = easy(v), tol * jnp.linalg.norm(v)
+    first, enough = easy(v), 1e-10 * jnp.linalg.norm(v)
     start = (jnp.zeros((), jnp.int32), jnp.zeros_like(v), v, first, v, v @ first)
     return jax.lax.while_loop(unfinished, body, start)[1]
 
@@ -164,7 +159,7 @@ def dense(product: Product, v: Array, rcond: float) -> Array:
     return jnp.linalg.pinv(0.5 * (matrix + matrix.T), rtol=rcond, hermitian=True) @ v
 
 
-def mean_diagonal(product: Product, size: int, dtype: jnp.dtype, probes: int = 8) -> Array:
-    """trace(A) / P by Rademacher probes: E[zᵀ A z] = trace(A). The probes are always the same."""
-    z = jax.random.rademacher(jax.random.key(0), (probes, size), dtype)
+def mean_diagonal(product: Product, size: int, dtype: jnp.dtype) -> Array:
+    """trace(A) / P by 8 Rademacher probes: E[zᵀ A z] = trace(A). They are always the same."""
+    z = jax.random.rademacher(jax.random.key(0), (8, size), dtype)
     return jax.lax.map(lambda v: v @ product(v), z).mean() / size
