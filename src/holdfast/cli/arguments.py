@@ -2,30 +2,36 @@
 """What several commands take: run folders, NAME=VALUE pairs, another environment, a judgement."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from tyro.conf import UseAppendAction
 from tyro.constructors import PrimitiveConstructorSpec
 
 from holdfast.runs.storage import at_hand
 
+Value = TypeVar("Value")
 
-def _reader(small: bool) -> PrimitiveConstructorSpec[Path]:
+
+def one_word(
+    metavar: str, kind: type[Value], read: Callable[[str], Value]
+) -> PrimitiveConstructorSpec[Value]:
+    """An argument of one word, read in a way of our own."""
     return PrimitiveConstructorSpec(
         nargs=1,
-        metavar="PATH|URI",
-        instance_from_str=lambda words: at_hand(words[0], small),
-        is_instance=lambda value: isinstance(value, Path),
-        str_from_instance=lambda path: [str(path)],
+        metavar=metavar,
+        instance_from_str=lambda words: read(words[0]),
+        is_instance=lambda value: isinstance(value, kind),
+        str_from_instance=lambda value: [str(value)],
     )
 
 
-RunFolder = Annotated[Path, _reader(small=False)]
+RunFolder = Annotated[Path, one_word("PATH|URI", Path, at_hand)]
 """One run, with its newest checkpoint."""
-Records = Annotated[Path, _reader(small=True)]
+Records = Annotated[Path, one_word("PATH|URI", Path, partial(at_hand, small=True))]
 """A run or the parent of many, without checkpoints."""
 
 

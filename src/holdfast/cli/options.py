@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, cast
 import tyro
 from tyro.conf import OmitArgPrefixes, UseAppendAction
 
-from holdfast.cli.arguments import parse_args, parse_limits
+from holdfast.cli.arguments import one_word, parse_args, parse_limits
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
 from holdfast.settings import Setting, changed, choices, leaves, near_miss
@@ -162,13 +162,4 @@ def whole(text: str) -> int:
     return int(number)
 
 
-WHOLE = Annotated[
-    int,
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="INT",
-        instance_from_str=lambda parts: whole(parts[0]),
-        is_instance=lambda value: isinstance(value, int),
-        str_from_instance=lambda value: [str(value)],
-    ),
-]
+WHOLE = Annotated[int, one_word("INT", int, whole)]
