@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import stats
 
-from holdfast.core.critic import CriticFit, init_critics, minibatches, orders, values
+from holdfast.core.critic import CriticFit, init_critics, orders, values
 from holdfast.core.policies import init_gaussian
 from holdfast.core.types import Learner, sampled_batch
 
@@ -37,7 +37,7 @@ def setting(size=50, constraints=2):
 
 def by_hand(fit, learner, batch, key, stale=0.0):
     """The same regression as a Python loop over optax's own pieces, critic by critic."""
-    index, used = minibatches(key, batch.obs.shape[0], fit.critic_minibatch, fit.critic_passes)
+    index, used = fit.minibatches(key, batch.obs.shape[0])
     layers = learner.critics.layers
     adam = optax.adam(fit.critic_lr)
     moments = adam.init(layers)
@@ -95,7 +95,8 @@ def test_stale_gradient_counts_in_the_published_clip_norm():
 
 
 def test_every_sample_is_used_once_in_a_pass():
-    index, used = minibatches(jax.random.key(0), 50, 16, 3)
+    fit = CriticFit(critic_minibatch=16, critic_passes=3)
+    index, used = fit.minibatches(jax.random.key(0), 50)
     assert index.shape == (12, 16)
     for p in range(3):
         rows = np.asarray(index[4 * p : 4 * p + 4])[np.asarray(used[4 * p : 4 * p + 4])]

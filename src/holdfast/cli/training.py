@@ -39,9 +39,7 @@ def use_compilation_cache() -> None:
     """Compiled functions are kept between runs: the second start is quick."""
     import jax
 
-    from holdfast.process import compilation_cache
-
-    jax.config.update("jax_compilation_cache_dir", compilation_cache())
+    jax.config.update("jax_compilation_cache_dir", process.compilation_cache())
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 

@@ -132,8 +132,17 @@ class CriticFit:
         return self.critic_first and samples >= sum(p[0].size for p in arrays)
 
     def minibatches(self, key: Array, size: int) -> Minibatches:
-        """All passes of a fit to `size` samples."""
-        return minibatches(key, size, self.critic_minibatch, self.critic_passes)
+        """All passes of a fit to `size` samples, shuffled.
+
+        The last minibatch of a pass is filled up with rows that do not count.
+        """
+        minibatch, passes = self.critic_minibatch, self.critic_passes
+        per_pass = -(-size // minibatch)
+        padding = per_pass * minibatch - size
+        order = orders(key, passes, size, np)
+        index = np.pad(order, ((0, 0), (0, padding))).reshape(-1, minibatch)
+        used = np.tile(np.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
+        return index, used
 
     def fit(
         self,
@@ -169,19 +178,6 @@ class CriticFit:
         (flat, moments, _), losses = jax.lax.scan(step, (flat, critics.moments, start), all_picked)
         fitted = replace(critics, layers=unravel(flat), moments=moments)
         return fitted, {"critic_loss": losses.mean()}
-
-
-def minibatches(key: Array, size: int, minibatch: int, passes: int) -> Minibatches:
-    """Shuffled row numbers, and which of them are real.
-
-    The last minibatch of a pass is filled up with rows that do not count.
-    """
-    per_pass = -(-size // minibatch)
-    padding = per_pass * minibatch - size
-    order = orders(key, passes, size, np)
-    index = np.pad(order, ((0, 0), (0, padding))).reshape(-1, minibatch)
-    used = np.tile(np.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
-    return index, used
 
 
 def orders(key: Array, passes: int, size: int, xp: Any = jnp) -> Any:

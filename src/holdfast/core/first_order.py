@@ -189,7 +189,10 @@ class FirstOrder:
         """Train all parts, the policy first: (where they end, their last losses, metrics)."""
         unravel = ravel_pytree(old)[1]
         outputs = old.outputs(batch.obs)
-        samples = _rows(batch, acted.log_prob(acted.outputs(batch.obs), batch.action))
+        log_prob = acted.log_prob(acted.outputs(batch.obs), batch.action)
+        samples = Rows(
+            batch.obs, batch.action, batch.weight, batch.adv_r, batch.adv_c, batch.target, log_prob
+        )
 
         def step(fits: tuple[_Fit, ...], rows: Rows) -> tuple[tuple[_Fit, ...], Array]:
             def total(params: list[Array]) -> tuple[Array, Array]:
@@ -245,18 +248,6 @@ class _Fit:
 
 _Pass = tuple[Array, tuple[_Fit, ...], Array, Array]
 """(passes done, all parts, KL, mean losses)."""
-
-
-def _rows(batch: Batch, log_prob: Array) -> Rows:
-    return Rows(
-        batch.obs,
-        batch.action,
-        batch.weight,
-        batch.adv_r,
-        batch.adv_c,
-        batch.target,
-        log_prob,
-    )
 
 
 def _shuffled(key: Array, samples: Rows, minibatch: int) -> Rows:
