@@ -10,24 +10,19 @@ which loses no digits near u = 0, where the textbook form cancels.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import lambertw as _lambertw
 
 from holdfast.tabular.cmdp import Floats
 
 Map = Callable[[Floats], Floats]
-lambertw: Any = _lambertw  # its stubs know scalars only
 
 
 @dataclass(frozen=True)
 class Potential:
     """A generator φ and the maps derived from it."""
 
-    value: Map
-    """φ(x)."""
     slope: Map
     """φ'(x); tends to −∞ at the boundary."""
     curvature: Map
@@ -44,18 +39,9 @@ class Potential:
     """(y0, κ) ↦ y with φ'(y) = φ'(y0) − κ."""
     conjugate: Callable[[Floats, Floats], Floats]
     """(y0, κ) ↦ max_y [−κ y − D_φ(y ‖ y0)], attained at `shifted(y0, κ)`."""
-    reach: Callable[[Floats, Floats], Floats]
-    """(slack, k) ↦ the largest spent with D_φ ≤ k; the slack itself where that is unbounded."""
-
-
-def _entropy_reach(slack: Floats, budget: Floats) -> Floats:
-    share = np.minimum(budget / slack, 1.0)
-    inner = np.maximum((share - 1.0) / np.e, -1.0 / np.e)
-    return slack * (1.0 - np.exp(1.0 + lambertw(inner, -1).real))
 
 
 ENTROPY = Potential(
-    value=lambda x: x * np.log(x),
     slope=lambda x: np.log(x) + 1.0,
     curvature=lambda x: 1.0 / x,
     softness=lambda x: x,
@@ -64,10 +50,8 @@ ENTROPY = Potential(
     unit_reversed=lambda slack, u: slack * (-np.log1p(-u) - u),
     shifted=lambda y0, kappa: y0 * np.exp(-kappa),
     conjugate=lambda y0, kappa: y0 * np.expm1(-kappa),
-    reach=_entropy_reach,
 )
 LOG = Potential(
-    value=lambda x: -np.log(x),
     slope=lambda x: -1.0 / x,
     curvature=lambda x: 1.0 / x**2,
     softness=lambda x: x**2,
@@ -76,7 +60,6 @@ LOG = Potential(
     unit_reversed=lambda slack, u: np.log1p(-u) + u / (1.0 - u),
     shifted=lambda y0, kappa: y0 / (1.0 + kappa * y0),
     conjugate=lambda y0, kappa: -np.log1p(kappa * y0),
-    reach=lambda slack, budget: slack * (1.0 + lambertw(-np.exp(-1.0 - budget)).real),
 )
 BARRIERS = {"entropy": ENTROPY, "log": LOG}
 

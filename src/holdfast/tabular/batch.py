@@ -6,8 +6,6 @@ Categorical policy on one-hot states is the tabular softmax policy: its weight m
 logits θ[s,a]. Convention N makes the unit factor κ (`horizon`) equal to 1.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,16 +16,15 @@ from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.occupancy import ExactValues, evaluate, softmax
 
 
-def exact_batch(cmdp: FiniteCMDP, policy: ArrayLike, dtype: Any = None) -> Batch:
-    """Enumerate all S·A pairs under the policy π(a|s) [S, A], in JAX's precision or `dtype`."""
-    return batch_of(cmdp, evaluate(cmdp, policy), dtype)
+def exact_batch(cmdp: FiniteCMDP, policy: ArrayLike) -> Batch:
+    """Enumerate all S·A pairs under the policy π(a|s) [S, A], in JAX's precision."""
+    return batch_of(cmdp, evaluate(cmdp, policy))
 
 
-def batch_of(cmdp: FiniteCMDP, found: ExactValues, dtype: Any = None) -> Batch:
+def batch_of(cmdp: FiniteCMDP, found: ExactValues) -> Batch:
     """The enumerated batch of a policy that is evaluated already."""
     states, actions = cmdp.reward.shape
-    dtype = dtype or jnp.zeros(()).dtype
-    as_jax = lambda x: jnp.asarray(x, dtype)
+    as_jax = lambda x: jnp.asarray(x, float)
     value = np.concatenate([found.value_r[None], found.value_c])[:, :, None]
     adv = np.concatenate([found.adv_r[None], found.adv_c])
     return sampled_batch(
@@ -45,15 +42,14 @@ def batch_of(cmdp: FiniteCMDP, found: ExactValues, dtype: Any = None) -> Batch:
     )
 
 
-def tabular_policy(policy: Floats, dtype: Any = None) -> Categorical:
+def tabular_policy(policy: Floats) -> Categorical:
     """The linear Categorical policy whose action law in state s is `policy[s]` (all positive)."""
     if np.any(policy <= 0.0):
         raise ValueError(
             "a softmax policy is positive everywhere, but the smallest entry here is "
             f"{policy.min():.3g}; mix the policy with a little of the uniform one."
         )
-    logits = np.log(policy)
-    weight = jnp.asarray(logits, dtype or jnp.zeros(()).dtype)
+    weight = jnp.asarray(np.log(policy), float)
     return Categorical(((weight, jnp.zeros(policy.shape[1], weight.dtype)),), (policy.shape[1],))
 
 

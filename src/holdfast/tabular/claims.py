@@ -219,10 +219,10 @@ def _instance(rng: np.random.Generator) -> FiniteCMDP:
     return random_cmdp(rng, states, actions, constraints)
 
 
-def escort_scores(policy: Floats, power: float = 2.0) -> Floats:
-    """∇_θ log π of π(a|s) ∝ θ[s,a]^p with θ > 0 [S, A, S·A]."""
-    theta = policy ** (1.0 / power)
-    return log_linear_scores(policy, np.eye(policy.size)) * (power / theta.reshape(-1))
+def escort_scores(policy: Floats) -> Floats:
+    """∇_θ log π of π(a|s) ∝ θ[s,a]² with θ > 0 [S, A, S·A]."""
+    theta = policy**0.5
+    return log_linear_scores(policy, np.eye(policy.size)) * (2.0 / theta.reshape(-1))
 
 
 def log_linear_scores(policy: Floats, features: Floats) -> Floats:

@@ -53,10 +53,6 @@ class Geometry:
             )
         return np.where(np.isfinite(cmdp.cost_limit), beta, 0.0)
 
-    @property
-    def constrained(self) -> bool:
-        return bool(np.any(np.asarray(self.beta) > 0.0))
-
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:

@@ -62,10 +62,10 @@ class Optimum:
         return self.bound - self.reward_return
 
 
-def active(cmdp: FiniteCMDP, cost_return: Floats, tolerance: float = 1e-7) -> np.ndarray:
+def active(cmdp: FiniteCMDP, cost_return: Floats) -> np.ndarray:
     """Which limits bind [K]; infinite ones never do."""
     scale = np.maximum(1.0, np.abs(cmdp.cost).max(axis=(1, 2), initial=0.0))
-    return cmdp.cost_limit - cost_return <= tolerance * scale
+    return cmdp.cost_limit - cost_return <= 1e-7 * scale
 
 
 def optimum(cmdp: FiniteCMDP, method: Literal["auto", "highs", "columns"] = "auto") -> Optimum:

@@ -29,17 +29,14 @@ class Point(Generic[T]):
 
 
 def minimise(
-    function: Callable[[Floats], Point[T]],
-    start: Floats,
-    tolerance: float = 1e-13,
-    lowest: float = -np.inf,
+    function: Callable[[Floats], Point[T]], start: Floats, lowest: float = -np.inf
 ) -> tuple[Floats, Point[T]]:
     """The minimiser over x ≥ lowest and the function there; stops when the rest is rounding."""
     x, here = start, function(start)
     for _ in range(300):
         held = (x <= lowest + 1e-9) & (here.gradient > 0.0)
         gradient = np.where(held, 0.0, here.gradient)
-        if np.max(np.abs(gradient), initial=0.0) <= tolerance and np.all(x[held] == lowest):
+        if np.max(np.abs(gradient), initial=0.0) <= 1e-13 and np.all(x[held] == lowest):
             break
         reach = max(1.0, float(np.max(np.abs(x))))
         downhill = -gradient * (reach / max(float(np.max(np.abs(gradient))), 1e-300))

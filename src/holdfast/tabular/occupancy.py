@@ -84,11 +84,6 @@ def policy_of(d: Floats) -> Floats:
     return np.divide(d, visits, out=uniform, where=visits > 0.0)
 
 
-def performance(cmdp: FiniteCMDP, policy: ArrayLike, signal: Floats) -> Floats:
-    """V_f(π) = ⟨f, d_π⟩ for signals f [..., S, A]."""
-    return np.einsum("...sa,sa->...", signal, occupancy(cmdp, policy))
-
-
 def state_value(cmdp: FiniteCMDP, policy: ArrayLike, signal: Floats) -> Floats:
     """v_f [..., S] = (I − γ P_π)⁻¹ f_π for signals f [..., S, A]."""
     pi = check_policy(cmdp, policy)

@@ -78,9 +78,9 @@ class Square:
         ]
         return terms[0] + terms[1]
 
-    def divergence(self, old: ExactValues, geometry: Geometry, new_first: bool = True) -> Floats:
+    def divergence(self, old: ExactValues, geometry: Geometry) -> Floats:
         """D̄_C [n, n]; +inf outside the linearised safe set."""
-        total = self.kl(old, new_first)
+        total = self.kl(old)
         beta = geometry.weights(self.cmdp)
         barrier = barrier_named(geometry.barrier)
         for i in np.flatnonzero(beta > 0.0):

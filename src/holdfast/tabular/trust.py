@@ -54,17 +54,6 @@ class UpdateResult:
     """Whether the reward was ignored, to reduce violated costs."""
 
 
-def divergence(
-    cmdp: FiniteCMDP, old: ExactValues, policy: Floats, geometry: Geometry
-) -> tuple[float, float]:
-    """(D̄_KL, D̄_C): E_{d_k} KL(π‖π_k), and with Σ β_i Ψ_i(𝔸_{c_i}(π)) added."""
-    kl = mean_kl(policy, old.policy, old.occupancy.sum(axis=1))
-    on = geometry.weights(cmdp) > 0.0
-    spent = policy_advantage(old, old.adv_c[on], policy)
-    price = psi(barrier_named(geometry.barrier), old.slack[on], spent)
-    return kl, kl + float(np.sum(geometry.weights(cmdp)[on] * price))
-
-
 def bregman_divergence(
     cmdp: FiniteCMDP, first: ExactValues, second: ExactValues, geometry: Geometry
 ) -> float:
