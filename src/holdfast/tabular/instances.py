@@ -2,7 +2,7 @@
 """CMDPs to learn and to test on: random ones with a guaranteed interior, and hazard gridworlds."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -32,17 +32,10 @@ def random_cmdp(
     if margin <= 0.0:
         raise ValueError(f"margin={margin} must be positive, or the safe set may have no interior.")
     shape = (num_states, num_actions)
-    reward = rng.uniform(size=shape)
-    noise = rng.uniform(size=(num_constraints, *shape))
-    cmdp = FiniteCMDP(
-        transition=rng.dirichlet(np.full(num_states, 0.5), size=shape),
-        reward=reward,
-        cost=0.6 * reward + 0.4 * noise,
-        cost_limit=np.full(num_constraints, np.inf),
-        initial=0.1 / num_states + 0.9 * rng.dirichlet(np.ones(num_states)),
-        gamma=gamma,
-    )
-    return replace(cmdp, cost_limit=evaluate(cmdp, uniform_policy(cmdp)).cost_return + margin)
+    signals = _signals(rng, num_constraints, shape)
+    kernel = rng.dirichlet(np.full(num_states, 0.5), size=shape)
+    initial = 0.1 / num_states + 0.9 * rng.dirichlet(np.ones(num_states))
+    return _safe_if_uniform(kernel, *signals, initial, gamma, margin)
 
 
 def sparse_cmdp(
@@ -61,17 +54,25 @@ def sparse_cmdp(
     kernel = sparse.csr_array(
         (weight.reshape(-1), target.reshape(-1), pointer), shape=(rows, num_states)
     )
-    reward = rng.uniform(size=(num_states, num_actions))
-    noise = rng.uniform(size=(num_constraints, num_states, num_actions))
-    cmdp = FiniteCMDP(
-        transition=kernel,
-        reward=reward,
-        cost=0.6 * reward + 0.4 * noise,
-        cost_limit=np.full(num_constraints, np.inf),
-        initial=np.full(num_states, 1.0 / num_states),
-        gamma=gamma,
-    )
-    return replace(cmdp, cost_limit=evaluate(cmdp, uniform_policy(cmdp)).cost_return + 0.03)
+    signals = _signals(rng, num_constraints, (num_states, num_actions))
+    initial = np.full(num_states, 1.0 / num_states)
+    return _safe_if_uniform(kernel, *signals, initial, gamma, 0.03)
+
+
+def _signals(
+    rng: np.random.Generator, num_constraints: int, shape: tuple[int, int]
+) -> tuple[Floats, Floats]:
+    """Random rewards [S, A] and costs [K, S, A] that lean towards what is rewarded."""
+    reward = rng.uniform(size=shape)
+    return reward, 0.6 * reward + 0.4 * rng.uniform(size=(num_constraints, *shape))
+
+
+def _safe_if_uniform(
+    kernel: Any, reward: Floats, cost: Floats, initial: Floats, gamma: float, margin: float
+) -> FiniteCMDP:
+    """The CMDP whose limits lie `margin` above the costs of the uniform policy."""
+    cmdp = FiniteCMDP(kernel, reward, cost, np.full(len(cost), np.inf), initial, gamma)
+    return replace(cmdp, cost_limit=evaluate(cmdp, uniform_policy(cmdp)).cost_return + margin)
 
 
 MAPS = {
