@@ -50,13 +50,7 @@ def exact_run(
             learner = learner.improved(step)
             law: Any = learner.policy
             points.append(evaluate(cmdp, probabilities(law, cmdp.num_states)))
-    return Trajectory(
-        time=np.arange(len(points), dtype=np.float64),
-        policy=np.stack([point.policy for point in points]),
-        reward_return=np.array([point.reward_return for point in points]),
-        cost_return=np.stack([point.cost_return for point in points]),
-        stopped=f"took all {updates} updates",
-    )
+    return Trajectory.of(np.arange(updates + 1.0), points, f"took all {updates} updates")
 
 
 def _learner(algorithm: Algorithm, cmdp: FiniteCMDP, start: Any, seed: int) -> Learner:
