@@ -18,6 +18,7 @@ from holdfast.tabular.resolvent import TOLERANCE, Resolvent
 Actions = NDArray[np.intp]
 LOOSE = 1e-7
 """Accuracy of the values in all but the last rounds of policy iteration."""
+MOST_ROUNDS = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +31,20 @@ class Response:
     """v [S] of the signal."""
     visits: Floats
     """ρ [S], the state occupancy."""
+    reward_return: float
+    """V_r."""
+    cost_return: Floats
+    """V_c [K]."""
 
 
-def best_response(
-    cmdp: FiniteCMDP, signal: Floats, start: Actions | None = None, max_iterations: int = 1_000
-) -> Response:
+def best_response(cmdp: FiniteCMDP, signal: Floats, start: Actions | None = None) -> Response:
     """Maximise V_f by policy iteration; `start` warm-starts it."""
     states = np.arange(cmdp.num_states)
     actions = np.argmax(signal, axis=1) if start is None else start
     scale = max(float(np.max(np.abs(signal))), 1e-300) / (1.0 - cmdp.gamma)
     value: Floats | None = None
     loose = True  # early rounds need no exact values; only the last verdict does
-    for _ in range(max_iterations):
+    for _ in range(MOST_ROUNDS):
         resolvent = Resolvent.of(cmdp, deterministic(cmdp, actions))
         accuracy = LOOSE if loose else TOLERANCE
         value = resolvent.forward(signal[states, actions], value, accuracy)
@@ -56,8 +59,10 @@ def best_response(
             loose = False
         else:
             visits = resolvent.backward((1.0 - cmdp.gamma) * cmdp.initial)
-            return Response(actions, value, visits)
-    raise RuntimeError(f"policy iteration still improves after {max_iterations} rounds")
+            reward = float(visits @ cmdp.reward[states, actions])
+            cost = cmdp.cost[:, states, actions] @ visits
+            return Response(actions, value, visits, reward, cost)
+    raise RuntimeError(f"policy iteration still improves after {MOST_ROUNDS} rounds")
 
 
 def deterministic(cmdp: FiniteCMDP, actions: Actions) -> Floats:
@@ -67,9 +72,9 @@ def deterministic(cmdp: FiniteCMDP, actions: Actions) -> Floats:
     return policy
 
 
-def priced(cmdp: FiniteCMDP, multiplier: ArrayLike) -> Floats:
+def priced(cmdp: FiniteCMDP, multiplier: Floats) -> Floats:
     """r − Σ_i λ_i c_i [S, A]."""
-    return cmdp.reward - np.einsum("k,ksa->sa", np.asarray(multiplier, float), cmdp.cost)
+    return cmdp.reward - np.einsum("k,ksa->sa", multiplier, cmdp.cost)
 
 
 def lagrangian_bound(cmdp: FiniteCMDP, multiplier: ArrayLike) -> float:
@@ -80,7 +85,11 @@ def lagrangian_bound(cmdp: FiniteCMDP, multiplier: ArrayLike) -> float:
             f"multiplier={price.tolist()} must hold {cmdp.num_constraints} numbers, none negative: "
             "a negative price turns the bound around."
         )
-    response = best_response(cmdp, priced(cmdp, price))
-    paid = price > 0.0
-    limits = float(np.sum(price[paid] * cmdp.cost_limit[paid]))
-    return (1.0 - cmdp.gamma) * float(cmdp.initial @ response.value) + limits
+    return dual_objective(cmdp, price, best_response(cmdp, priced(cmdp, price)).value)
+
+
+def dual_objective(cmdp: FiniteCMDP, multiplier: Floats, state_price: Floats) -> float:
+    """(1−γ) μ·v + λ·b for prices v [S] of the states and λ [K] of the limits."""
+    paid = multiplier > 0.0
+    limits = float(np.sum(multiplier[paid] * cmdp.cost_limit[paid]))
+    return (1.0 - cmdp.gamma) * float(cmdp.initial @ state_price) + limits

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.tabular.best_response import Actions, Response, best_response
+from holdfast.tabular.best_response import Response, best_response
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.highs import maximise
 
 GAP = 1e-10
 """Relative distance between bound and mixture at which the mixture counts as optimal."""
+MOST_COLUMNS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +37,6 @@ class Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """A deterministic policy and what it earns and costs."""
-
-    actions: Actions
-    visits: Floats
-    reward_return: float
-    cost_return: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class Master:
     """The solution of the small programme."""
 
@@ -56,15 +47,14 @@ class Master:
     excess: Floats
 
 
-def generate(cmdp: FiniteCMDP, optimise: bool = True, max_columns: int = 10_000) -> Mixture:
+def generate(cmdp: FiniteCMDP, optimise: bool = True) -> Mixture:
     """Find a mixture that meets the limits (phase 1), then the best one (phase 2)."""
-    cheapest = best_response(cmdp, -_finite(cmdp).sum(axis=0))
-    columns = [_column(cmdp, cheapest)]
-    master, price = _phase(cmdp, columns, 0.0, cheapest, max_columns)
+    limited = cmdp.cost[np.isfinite(cmdp.cost_limit)]
+    columns = [best_response(cmdp, -limited.sum(axis=0))]
+    master, price = _phase(cmdp, columns, 0.0)
     if optimise and not np.any(master.excess > 1e-12 * _scale(cmdp)):
-        last = best_response(cmdp, cmdp.reward)
-        columns.append(_column(cmdp, last))
-        master, price = _phase(cmdp, columns, 1.0, last, max_columns)
+        columns.append(best_response(cmdp, cmdp.reward))
+        master, price = _phase(cmdp, columns, 1.0)
     occupancy = np.zeros(cmdp.reward.shape)
     states = np.arange(cmdp.num_states)
     for weight, column in zip(master.weight, columns, strict=True):
@@ -72,25 +62,23 @@ def generate(cmdp: FiniteCMDP, optimise: bool = True, max_columns: int = 10_000)
     return Mixture(occupancy, master.multiplier, price, master.excess)
 
 
-def _phase(
-    cmdp: FiniteCMDP, columns: list[Column], gain: float, last: Response, max_columns: int
-) -> tuple[Master, Floats]:
+def _phase(cmdp: FiniteCMDP, columns: list[Response], gain: float) -> tuple[Master, Floats]:
     """Add best responses until none improves; `gain` weighs the reward (0 in phase 1)."""
-    while len(columns) < max_columns:
+    while len(columns) < MOST_COLUMNS:
         master = _solve_master(cmdp, columns, gain)
         signal = gain * cmdp.reward - np.einsum("k,ksa->sa", master.multiplier, cmdp.cost)
-        last = best_response(cmdp, signal, start=last.actions)
+        last = best_response(cmdp, signal, start=columns[-1].actions)
         reduced = (1.0 - cmdp.gamma) * float(cmdp.initial @ last.value) - master.level
         settled = gain == 0.0 and not np.any(master.excess > 0.0)
         # A policy that is in the mixture already cannot improve it: what is left is rounding.
         settled |= any(np.array_equal(last.actions, column.actions) for column in columns)
         if settled or reduced <= GAP * max(_scale(cmdp), float(np.max(np.abs(signal)))):
             return master, last.value
-        columns.append(_column(cmdp, last))
-    raise RuntimeError(f"column generation is not optimal after {max_columns} policies")
+        columns.append(last)
+    raise RuntimeError(f"column generation is not optimal after {MOST_COLUMNS} policies")
 
 
-def _solve_master(cmdp: FiniteCMDP, columns: list[Column], gain: float) -> Master:
+def _solve_master(cmdp: FiniteCMDP, columns: list[Response], gain: float) -> Master:
     """Weights of the columns; phase 1 lets limits be exceeded at price 1 for each unit."""
     finite = np.isfinite(cmdp.cost_limit)
     reward = gain * np.array([column.reward_return for column in columns])
@@ -108,17 +96,6 @@ def _solve_master(cmdp: FiniteCMDP, columns: list[Column], gain: float) -> Maste
     multiplier[finite] = found.price
     excess[finite] = found.x[len(columns) :] if elastic else 0.0
     return Master(found.x[: len(columns)], multiplier, float(found.level[0]), excess)
-
-
-def _column(cmdp: FiniteCMDP, response: Response) -> Column:
-    states = np.arange(cmdp.num_states)
-    reward = float(response.visits @ cmdp.reward[states, response.actions])
-    cost = cmdp.cost[:, states, response.actions] @ response.visits
-    return Column(response.actions, response.visits, reward, cost)
-
-
-def _finite(cmdp: FiniteCMDP) -> Floats:
-    return cmdp.cost[np.isfinite(cmdp.cost_limit)]
 
 
 def _scale(cmdp: FiniteCMDP) -> float:

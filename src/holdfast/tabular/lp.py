@@ -16,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from holdfast.tabular.best_response import dual_objective
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.columns import Mixture, generate
+from holdfast.tabular.columns import generate
 from holdfast.tabular.highs import maximise
 from holdfast.tabular.occupancy import occupancy, policy_of
 
@@ -98,7 +99,7 @@ def _by_highs(cmdp: FiniteCMDP) -> Optimum:
 
 
 def _by_columns(cmdp: FiniteCMDP) -> Optimum:
-    mixture: Mixture = generate(cmdp)
+    mixture = generate(cmdp)
     if np.any(mixture.excess > 1e-9):
         raise InfeasibleLimits(mixture.excess)
     return _certified(cmdp, mixture.occupancy, mixture.multiplier, mixture.state_price)
@@ -107,8 +108,6 @@ def _by_columns(cmdp: FiniteCMDP) -> Optimum:
 def _certified(
     cmdp: FiniteCMDP, occupancy: Floats, multiplier: Floats, state_price: Floats
 ) -> Optimum:
-    paid = multiplier > 0.0
-    limits = float(np.sum(multiplier[paid] * cmdp.cost_limit[paid]))
     return Optimum(
         reward_return=float(np.sum(cmdp.reward * occupancy)),
         cost_return=np.einsum("ksa,sa->k", cmdp.cost, occupancy),
@@ -116,7 +115,7 @@ def _certified(
         occupancy=occupancy,
         multiplier=multiplier,
         state_price=state_price,
-        bound=(1.0 - cmdp.gamma) * float(cmdp.initial @ state_price) + limits,
+        bound=dual_objective(cmdp, multiplier, state_price),
     )
 
 

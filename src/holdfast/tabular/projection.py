@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from holdfast.tabular.best_response import priced
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import Optimum, active, optimum
@@ -49,7 +50,7 @@ def optimal_actions(cmdp: FiniteCMDP, best: Optimum) -> np.ndarray:
 
 def reduced_cost(cmdp: FiniteCMDP, best: Optimum) -> Floats:
     """v(s) − (r − λ·c)(s,a) − γ E v(s') [S, A] ≥ 0: what one use of (s,a) loses."""
-    signal = cmdp.reward - np.einsum("k,ksa->sa", best.multiplier, cmdp.cost)
+    signal = priced(cmdp, best.multiplier)
     ahead = np.asarray(cmdp.kernel @ best.state_price).reshape(signal.shape)
     return best.state_price[:, None] - signal - cmdp.gamma * ahead
 
