@@ -19,9 +19,8 @@ from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry, Trajectory, direction, flow
 from holdfast.tabular.instances import uniform_policy
 from holdfast.tabular.lp import optimum
-from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.mirror import bregman_projection, mirror_path
 from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, occupancy
-from holdfast.tabular.projection import bregman_projection
 from holdfast.tabular.trust import update
 
 NPG = Geometry(0.0)

@@ -12,9 +12,8 @@ from holdfast.tabular.flow import Geometry, Trajectory, ascend, flow
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import gridworld, random_cmdp, sparse_cmdp, uniform_policy
 from holdfast.tabular.lp import InfeasibleLimits, Optimum, interior_policy, optimum
-from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.mirror import bregman_projection, mirror_path
 from holdfast.tabular.occupancy import ExactValues, evaluate, occupancy
-from holdfast.tabular.projection import bregman_projection
 from holdfast.tabular.toy_text import CMDPEnv, from_gymnasium
 from holdfast.tabular.trust import UpdateResult, update
 

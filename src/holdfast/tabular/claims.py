@@ -18,7 +18,7 @@ from holdfast.tabular.flow import Geometry, direction, flow
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
-from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.mirror import bregman_projection, mirror_path, tight_on_face
 from holdfast.tabular.occupancy import (
     ExactValues,
     advantage,
@@ -27,7 +27,6 @@ from holdfast.tabular.occupancy import (
     gradient,
     occupancy,
 )
-from holdfast.tabular.projection import bregman_projection, tight_on_face
 from holdfast.tabular.trust import update
 
 Check = Callable[[FiniteCMDP, Floats, np.random.Generator], float]
