@@ -63,14 +63,8 @@ def held(
     for run in runs:
         pair = run.label, run.task
         if pair in finals and run.seed in finals[pair].seeds:
-            members.setdefault(pair, []).append(until(run, horizon[run.task]))
+            members.setdefault(pair, []).append(run.until(horizon[run.task]))
     return {pair: _held(each, finals[pair], raw) for pair, each in members.items()}
-
-
-def until(run: RunLog, steps: int) -> RunLog:
-    """The run as it was after so many steps."""
-    end = int(np.searchsorted(run.columns["env_steps"], steps, "right"))
-    return replace(run, columns={name: column[:end] for name, column in run.columns.items()})
 
 
 def costs(run: RunLog, raw: bool) -> tuple[Array, float]:
@@ -113,8 +107,8 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
         first_safe=float(first.max()),
         safe_for_good=float(good.max()),
         realised=_median(slopes),
-        **{f"sampled_{name}": value for name, value in _evaluated(runs, "sampled").items()},
-        **{f"greedy_{name}": value for name, value in _evaluated(runs, "greedy").items()},
+        **_evaluated(runs, "sampled"),
+        **_evaluated(runs, "greedy"),
         worst_return=float(final.reward.min()),
         worst_cost=float(final.cost.max()),
         worst_regret=float(final.regret.max()),
@@ -123,13 +117,14 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
 
 def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
     """Means over the seeds whose final policy was evaluated; the worst constraint speaks."""
+    names = (f"{acting}_rate", f"{acting}_distance", f"{acting}_violating")
     rows: list[tuple[float, float, float]] = []
     for run in runs:
         last = run.columns.get("epoch", np.zeros(0))
         if last.size and np.isfinite(last[-1]):
             rows += filter(None, [read_violations(Path(run.path), acting, int(last[-1]))])
     means = np.array(rows).mean(0) if rows else np.full(3, np.nan)
-    return dict(zip(("rate", "distance", "violating"), map(float, means), strict=True))
+    return dict(zip(names, map(float, means), strict=True))
 
 
 def _weighted(values: Array, number: Array) -> float:

@@ -6,7 +6,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,9 @@ def write_page(out: Path, data: dict[str, Any]) -> Path:
         "@SCRIPT@": f'(() => {{\n"use strict";\n{scripts}\n}})();',
     }
     text = (page / "page.html").read_text("utf-8")
-    pieces: list[str] = []
-    for line in text.splitlines(keepends=True):
-        for mark, part in parts.items():
-            if mark in line:
-                before, _, after = line.partition(mark)
-                line = before + part + after.replace(mark, part)
-                break
-        pieces.append(line)
+    whole = re.sub("@[A-Z]+@", lambda mark: parts[mark[0]], text)  # what is put in is not searched
     target = out / "report.html"
-    write_atomic(target, "".join(pieces).encode())
+    write_atomic(target, whole.encode())
     return target
 
 
@@ -64,13 +57,8 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "own": sorted({index[run.label] for run in summary.runs if run.source == "holdfast"}),
         "tasks": [_task(summary, task) for task in summary.tasks],
         "finals": {
-            key(pair): {
-                "seeds": final.seeds,
-                "reward": _round(final.reward),
-                "cost": _round(final.cost),
-                "excess": _round(final.excess),
-                "regret": _round(final.regret),
-            }
+            key(pair): {"seeds": final.seeds}
+            | {m: _round(getattr(final, m)) for m in ("reward", "cost", "excess", "regret")}
             for pair, final in summary.finals.items()
         },
         "estimates": {
@@ -89,8 +77,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
             for pair, values in summary.held.items()
         },
         "timing": {
-            key(pair): [_number(v) for v in (t.rollout, t.update, t.speed, t.hours)]
-            for pair, t in summary.timing.items()
+            key(pair): [_number(v) for v in astuple(t)] for pair, t in summary.timing.items()
         },
         "config": _configs(summary),
         "incomplete": summary.incomplete,
@@ -146,8 +133,10 @@ def _text(value: Setting) -> str:
 
 def _configs(summary: Summary) -> dict[str, Any]:
     differ, same = differing(summary)
-    rows = [[name, *(values.get(label, "–") for label in summary.labels)] for name, values in
-            differ.items()]  # fmt: skip
+    rows = [
+        [name, *(values.get(label, "–") for label in summary.labels)]
+        for name, values in differ.items()
+    ]
     return {"differ": rows, "same": [list(item) for item in same.items()]}
 
 
@@ -179,8 +168,8 @@ def _pack(values: Array) -> str:
     return base64.b64encode(values.astype("<f4").tobytes()).decode()
 
 
-def _triple(estimate: Estimate) -> list[float]:
-    return [_number(v) for v in (estimate.value, estimate.low, estimate.high)]  # pyright: ignore[reportReturnType]
+def _triple(estimate: Estimate) -> list[float | None]:
+    return [_number(v) for v in astuple(estimate)]
 
 
 def _round(values: Array) -> list[float]:

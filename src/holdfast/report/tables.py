@@ -51,7 +51,7 @@ Rows = Iterable[Sequence[object]]
 
 
 def _numbers(estimate: Estimate) -> list[str]:
-    return [f"{value:.7g}" for value in (estimate.value, estimate.low, estimate.high)]
+    return [f"{value:.7g}" for value in astuple(estimate)]
 
 
 def _final(summary: Summary) -> Rows:
@@ -95,7 +95,7 @@ def _holding(summary: Summary) -> Rows:
 
 def _timing(summary: Summary) -> Rows:
     for (label, task), t in sorted(summary.timing.items()):
-        yield [label, task, *(f"{v:.4g}" for v in (t.rollout, t.update, t.speed, t.hours))]
+        yield [label, task, *(f"{v:.4g}" for v in astuple(t))]
 
 
 def _settings(summary: Summary) -> Rows:
