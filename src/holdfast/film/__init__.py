@@ -12,7 +12,9 @@ from PIL import Image
 
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv
-from holdfast.film.episode import Address, Episode, Instant, by_cost, choose, episode_of, instants
+from holdfast.envs.rollout import Round, play
+from holdfast.evaluate import evaluate
+from holdfast.film.episode import Address, Episode, Instant, choose, episode_of
 from holdfast.film.panel import WIDTH, Panel
 from holdfast.film.plot import plot_episodes
 from holdfast.film.views import View
@@ -40,16 +42,35 @@ class Film:
     fps: int = 25
 
     def play(self, env: VecEnv, address: Address) -> Iterator[Instant]:
-        return instants(self.actor, env, address, self.deterministic, self.discount)
+        """Play one episode in a batch of one."""
+        first = Round(address.seed, address.index, self.deterministic)
+        for played in play(env, self.actor, first):
+            step = played.step
+            yield Instant(
+                float(step.reward[0]),
+                self.discount**played.time * np.asarray(step.cost[0], np.float64),
+                np.atleast_1d(np.asarray(played.action[0], np.float64)),
+                bool(step.terminated[0] or step.truncated[0]),
+            )
 
     def episode(self, view: View, address: Address) -> Episode:
         """Played without looking."""
         return episode_of(address, list(self.play(view.env, address)))
 
     def by_cost(self, view: View, count: int, seed: int) -> list[Address]:
-        """The costliest of `count` episodes first."""
-        parts = self.actor, view.env, self.limits, count, seed
-        return by_cost(*parts, self.deterministic, self.discount)
+        """`count` episodes, the costliest first (against its limits; then of least return)."""
+        result = evaluate(
+            self.actor,
+            view.env,
+            dict(self.limits),
+            episodes=count,
+            seed=seed,
+            deterministic=self.deterministic,
+            discount=self.discount,
+        )
+        wanted = np.array(list(self.limits.values()))
+        share = (result.costs / np.where(wanted > 0, wanted, 1.0)).max(1)
+        return [Address(seed, int(i)) for i in np.lexsort((result.returns, -share))]
 
     def write(
         self, view: View, addresses: Sequence[Address], target: Path, on_frame: OnFrame

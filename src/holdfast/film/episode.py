@@ -3,16 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from holdfast.envs.acting import Actor
-from holdfast.envs.base import VecEnv
-from holdfast.envs.rollout import Round, play
-from holdfast.evaluate import evaluate
 
 
 @dataclass(frozen=True)
@@ -56,20 +51,6 @@ class Instant:
     """The environment has already begun the next episode: nothing is to be seen of this one."""
 
 
-def instants(
-    actor: Actor, env: VecEnv, address: Address, deterministic: bool, discount: float
-) -> Iterator[Instant]:
-    """Play one episode in a batch of one."""
-    for played in play(env, actor, Round(address.seed, address.index, deterministic)):
-        step = played.step
-        yield Instant(
-            float(step.reward[0]),
-            discount**played.time * np.asarray(step.cost[0], np.float64),
-            np.atleast_1d(np.asarray(played.action[0], np.float64)),
-            bool(step.terminated[0] or step.truncated[0]),
-        )
-
-
 def episode_of(address: Address, played: Sequence[Instant]) -> Episode:
     """The episode that these steps make."""
     return Episode(
@@ -97,27 +78,3 @@ def choose(
     if seeds:
         return [Address(chosen) for chosen in seeds]
     return ranked()[:episodes] if worst_of else [Address(seed, i) for i in range(episodes)]
-
-
-def by_cost(
-    actor: Actor,
-    env: VecEnv,
-    limits: Mapping[str, float],
-    count: int,
-    seed: int,
-    deterministic: bool = False,
-    discount: float = 1.0,
-) -> list[Address]:
-    """`count` episodes, the costliest first (against its limits; then the one of least return)."""
-    result = evaluate(
-        actor,
-        env,
-        dict(limits),
-        episodes=count,
-        seed=seed,
-        deterministic=deterministic,
-        discount=discount,
-    )
-    wanted = np.array(list(limits.values()))
-    share = (result.costs / np.where(wanted > 0, wanted, 1.0)).max(1)
-    return [Address(seed, int(i)) for i in np.lexsort((result.returns, -share))]
