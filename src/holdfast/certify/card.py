@@ -162,32 +162,29 @@ def digest(content: bytes) -> dict[str, Any]:
 
 def reproduce(judged: Judged) -> list[str]:
     """Commands that repeat the evaluation and the training."""
-    result, agent = judged.evaluation, judged.agent
+    result, run, place = judged.evaluation, judged.agent.run, judged.place
     flags = f" --episodes {len(result.returns)} --seed {judged.seed}"
     flags += " --greedy" if result.deterministic else ""
-    run, place = agent.run, judged.place
     here = place.env == run.env and place.env_args == run.env_args
     named = [*([run.env] if here else []), *([run.cost] if place.cost == run.cost else [])]
     flags += " --trust-env" if needs_consent(named, here and run.env_args) else ""
     if not here:
-        flags += f" --env {judged.place.env}"
+        flags += f" --env {place.env}"
         flags += "".join(
             f" --env-arg {shlex.quote(f'{name}={json.dumps(value)}')}"
-            for name, value in judged.place.env_args.items()
+            for name, value in place.env_args.items()
         )
-    if judged.place.cost != agent.run.cost:
-        flags += f" --cost {judged.place.cost}"
+    if place.cost != run.cost:
+        flags += f" --cost {place.cost}"
     given = result.cost_bounds
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"
-    version = versions()["holdfast"]
-    preset = f" --preset {agent.run.preset}" if agent.run.preset else ""
-    words = f" --perturb {' '.join(judged.perturb)}"
-    again = [f"holdfast evaluate {judged.path}{flags}{words}"] if judged.perturb else []
+    preset = f" --preset {run.preset}" if run.preset else ""
+    again = f"holdfast evaluate {judged.path}{flags}"
     return [
-        f"pip install holdfast=={version}",
-        f"holdfast evaluate {judged.path}{flags}",
-        *again,
-        f"holdfast train {agent.run.name} {agent.run.env} --seed {agent.run.seed} "
-        f"--steps {agent.run.steps}{preset}  # and the settings of run.json",
+        f"pip install holdfast=={versions()['holdfast']}",
+        again,
+        *([f"{again} --perturb {' '.join(judged.perturb)}"] if judged.perturb else []),
+        f"holdfast train {run.name} {run.env} --seed {run.seed} "
+        f"--steps {run.steps}{preset}  # and the settings of run.json",
     ]

@@ -48,14 +48,9 @@ def curves(
         drawn += f'<polyline class="line line{k % 4}" points="{points}"/>'
         if k < len(limits):
             limit = limits[names[k]]
-            at, whose = y(limit), f"{html.escape(names[k])}: " if len(limits) > 1 else ""
-            drawn += (
-                f'<line class="limit" x1="{LEFT}" x2="{WIDTH - 8}" y1="{at:.1f}" y2="{at:.1f}"/>'
-            )
-            drawn += (
-                f'<text class="limit" x="{WIDTH - 10}" y="{at - 5:.1f}" text-anchor="end">'
-                f"{whose}limit {limit:g}</text>"
-            )
+            at, whose = y(limit), f"{names[k]}: " if len(limits) > 1 else ""
+            drawn += _line("limit", LEFT, at, WIDTH - 8, at)
+            drawn += _text("limit", WIDTH - 10, at - 5, f"{whose}limit {limit:g}", "end")
     axes = _axes(0.0, float(steps[-1]), high, "environment steps", unit, low)
     return _svg(label, drawn + axes)
 
@@ -64,8 +59,8 @@ def _legend(names: Sequence[str]) -> str:
     """A line of each colour and its name, above the curves."""
     drawn, x = "", 90
     for k, name in enumerate(names):
-        drawn += f'<line class="line line{k % 4}" x1="{x}" x2="{x + 18}" y1="9" y2="9"/>'
-        drawn += f'<text class="axis" x="{x + 23}" y="13">{html.escape(name)}</text>'
+        drawn += _line(f"line line{k % 4}", x, 9, x + 18, 9)
+        drawn += _text("axis", x + 23, 13, name)
         x += 40 + 8 * len(name)
     return drawn
 
@@ -75,12 +70,10 @@ def interval(value: float, low: float, high: float, label: str) -> str:
     x = _scale(0.0, 1.0)
     y, foot = 22, 46
     labels = "".join(
-        f'<text class="axis" x="{x(t):.1f}" y="{foot}" '
-        f'text-anchor="{"end" if t == 1 else "middle"}">{t:.0%}</text>'
+        _text("axis", x(t), foot, f"{t:.0%}", "end" if t == 1 else "middle")
         for t in (0.0, 0.25, 0.5, 0.75, 1.0)
     )
-    body = (
-        f'<line class="axis" x1="{x(0):.1f}" x2="{x(1):.1f}" y1="{y}" y2="{y}"/>'
+    body = _line("axis", x(0), y, x(1), y) + (
         f'<rect class="bar" x="{x(low):.1f}" y="{y - 5}" '
         f'width="{max(x(high) - x(low), 2):.1f}" height="10" rx="3"/>'
         f'<circle class="dot" cx="{x(value):.1f}" cy="{y}" r="6"/>'
@@ -101,30 +94,21 @@ def _rise(high: float, low: float = 0.0):  # pyright: ignore[reportUnknownParame
 def _mark(x: float, text: str, kind: str, height: int) -> str:
     side = "end" if x > WIDTH - 90 else "start"
     shift = -5 if side == "end" else 5
-    return (
-        f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{height - 9}" '
-        f'y2="{HEIGHT - BOTTOM}"/><text class="{kind}" x="{x + shift:.1f}" y="{height}" '
-        f'text-anchor="{side}">{text}</text>'
+    return _line(kind, x, height - 9, x, HEIGHT - BOTTOM) + _text(
+        kind, x + shift, height, text, side
     )
 
 
 def _axes(left: float, right: float, high: float, across: str, up: str, low: float = 0.0) -> str:
     foot = HEIGHT - BOTTOM
     x, y = _scale(left, right), _rise(high, low)
-    said = f'<line class="axis" x1="{LEFT}" x2="{WIDTH - 16}" y1="{foot}" y2="{foot}"/>'
+    said = _line("axis", LEFT, foot, WIDTH - 16, foot)
     for value in ticks(left, right):
-        said += (
-            f'<text class="axis" x="{x(value):.1f}" y="{foot + 15}" text-anchor="middle">'
-            f"{_short(value)}</text>"
-        )
+        said += _text("axis", x(value), foot + 15, _short(value), "middle")
     for value in ticks(low, high):
-        said += (
-            f'<text class="axis" x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">'
-            f"{_short(value)}</text>"
-        )
-    said += f'<text class="axis" x="{WIDTH - 16}" y="{HEIGHT - 4}" text-anchor="end">'
-    said += f"{html.escape(across)}</text>"
-    return said + f'<text class="axis" x="4" y="13">{html.escape(up)}</text>'
+        said += _text("axis", LEFT - 6, y(value) + 4, _short(value), "end")
+    said += _text("axis", WIDTH - 16, HEIGHT - 4, across, "end")
+    return said + _text("axis", 4, 13, up)
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -140,6 +124,15 @@ def _short(value: float) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:.3g}M"
     return f"{value / 1e3:.3g}k" if abs(value) >= 1e4 else f"{value:.3g}"
+
+
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text class="{kind}" {place}>{html.escape(text)}</text>'
 
 
 def _svg(label: str, body: str, height: int = HEIGHT) -> str:
