@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for a policy that leaves: watch, export. Each is parsed by its signature."""
+"""Commands that show a policy: export, watch, certify. Each is parsed by its signature."""
 
 from __future__ import annotations
 

@@ -9,32 +9,23 @@ from matplotlib import rc_context
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
+from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
 from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, RED, STYLE, canvas
+from holdfast.tabular.figures.paths import walk
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import interior_policy, optimum
-from holdfast.tabular.occupancy import evaluate
 from holdfast.tabular.square import Square
-from holdfast.tabular.trust import update
 
 RADIUS, FRAMES = 0.01, 40
 GEOMETRY = Geometry(0.1, "log")
 
 
-def walk(cmdp: FiniteCMDP, start: Floats) -> list[Floats]:
-    """Exact C-TRPO updates from one start."""
-    policies = [start]
-    for _ in range(FRAMES - 1):
-        policies.append(update(cmdp, policies[-1], RADIUS, "ctrpo", GEOMETRY).policy)
-    return policies
-
-
 def animate(file: Path, own: FiniteCMDP | None = None) -> Path:
     """Write the animation as a GIF."""
     cmdp = own or toy()
-    policies = walk(cmdp, interior_policy(own) if own else two_action_policy(0.12, 0.2))
-    found = [evaluate(cmdp, policy) for policy in policies]
+    start = interior_policy(own) if own else two_action_policy(0.12, 0.2)
+    found = walk(cmdp, start, RADIUS, FRAMES - 1, "ctrpo", GEOMETRY)
     square = Square.of(cmdp, 301)
     with rc_context(STYLE):
         figure = canvas(6.2, 3.0)
@@ -59,7 +50,7 @@ def animate(file: Path, own: FiniteCMDP | None = None) -> Path:
             drawn.append(
                 left.contour(square.x, square.y, level, [RADIUS], colors=["white"], linewidths=1.4)
             )
-            track = np.array([policy[:, 0] for policy in policies[: k + 1]])
+            track = np.array([f.policy[:, 0] for f in found[: k + 1]])
             drawn.extend(left.plot(*track.T, "-o", color="white", ms=2.2, lw=1.0))
             drawn.extend(left.plot(*track[-1], "o", color=RED, ms=4.5, mec="white", mew=0.6))
             steps = np.arange(k + 1)

@@ -16,7 +16,7 @@ from holdfast.tabular.figures.drawing import BLUE, GREEN, INK, ORANGE, Drawing, 
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.flow import Geometry, Trajectory
 from holdfast.tabular.lp import interior_policy
-from holdfast.tabular.occupancy import evaluate
+from holdfast.tabular.occupancy import ExactValues, evaluate
 from holdfast.tabular.trust import Method, update
 
 RADIUS, STEPS = 0.002, 70
@@ -27,12 +27,20 @@ RUNS: tuple[tuple[str, Method, Geometry, str], ...] = (
 )
 
 
-def run(cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry) -> Trajectory:
-    """STEPS exact updates from one start."""
+def walk(
+    cmdp: FiniteCMDP, start: Floats, radius: float, steps: int, method: Method, geometry: Geometry
+) -> list[ExactValues]:
+    """Exact updates from one start, each policy evaluated."""
     points = [evaluate(cmdp, start)]
-    for _ in range(STEPS):
-        policy = update(cmdp, points[-1].policy, RADIUS, method, geometry).policy
+    for _ in range(steps):
+        policy = update(cmdp, points[-1].policy, radius, method, geometry).policy
         points.append(evaluate(cmdp, policy))
+    return points
+
+
+def run(cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry) -> Trajectory:
+    """What the figure shows of one method."""
+    points = walk(cmdp, start, RADIUS, STEPS, method, geometry)
     return Trajectory.of(np.arange(STEPS + 1.0), points, "took all steps")
 
 

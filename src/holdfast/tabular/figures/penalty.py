@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
-from holdfast.tabular.figures.drawing import INK, RED, SERIES, Drawing, canvas
-from holdfast.tabular.figures.policy_square import NAMES, draw_background
+from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, canvas
+from holdfast.tabular.figures.policy_square import NAMES, draw_background, draw_star
 from holdfast.tabular.flow import Geometry, flow
 from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path
@@ -44,9 +44,7 @@ def draw(own: FiniteCMDP | None = None) -> Drawing:
             rows += [(name, beta, *map(float, row)) for row in np.stack(columns, axis=1)]
         left.plot(*penalty.policy[-1, :, 0], "o", color=colour, ms=5, mec="white", mew=0.6,
                   zorder=5, clip_on=False)  # fmt: skip
-    left.plot(
-        *best.policy[:, 0], "*", color=RED, ms=9, mec="white", mew=0.6, zorder=6, clip_on=False
-    )
+    draw_star(left, best)
     right.plot([], [], "--", color=INK, label="as a penalty")
     right.plot([], [], "-", color=INK, label="in the metric")
     right.set(xlabel="time of the flow", ylabel=r"$V_r^* - V_r$", xlim=(0.05, TIMES[-1]))

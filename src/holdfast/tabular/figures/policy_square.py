@@ -10,7 +10,7 @@ from matplotlib.patheffects import Normal, Stroke
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.figures.drawing import INK, RED, Drawing, canvas
 from holdfast.tabular.flow import Geometry, Trajectory, ascend
-from holdfast.tabular.lp import interior_policy, optimum, safest
+from holdfast.tabular.lp import Optimum, interior_policy, optimum, safest
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate, softmax
 from holdfast.tabular.square import Square
@@ -62,6 +62,12 @@ def draw_background(axes: Any, cmdp: FiniteCMDP) -> Any:
     return image
 
 
+def draw_star(axes: Any, best: Optimum) -> None:
+    """An optimum, also where it lies on the border."""
+    point = best.policy[:, 0]
+    axes.plot(*point, "*", color=RED, ms=9, mec="white", mew=0.6, zorder=6, clip_on=False)
+
+
 def draw(own: FiniteCMDP | None = None, parity: bool = False) -> Drawing:
     cmdp = own or toy()
     best, free = optimum(cmdp), optimum(cmdp.with_limit(np.inf))
@@ -77,17 +83,7 @@ def draw(own: FiniteCMDP | None = None, parity: bool = False) -> Drawing:
             axes.plot(*points.T, color="white", lw=1.1, path_effects=_outline(), clip_on=False)
             axes.plot(*points[0], "o", color="white", ms=2.6, mec=INK, mew=0.5, zorder=4)
             rows += _table(beta, number, path)
-        target = free if beta == 0.0 else best
-        axes.plot(
-            *target.policy[:, 0],
-            "*",
-            color=RED,
-            ms=9,
-            mec="white",
-            mew=0.6,
-            zorder=6,
-            clip_on=False,
-        )
+        draw_star(axes, free if beta == 0.0 else best)
         axes.set_title("NPG" if beta == 0.0 else rf"C-NPG, $\beta = {beta:g}$")
     panels[0].set_ylabel(NAMES[1])
     if own is None:
