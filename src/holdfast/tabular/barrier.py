@@ -64,13 +64,6 @@ LOG = Potential(
 BARRIERS = {"entropy": ENTROPY, "log": LOG}
 
 
-def barrier_named(name: str) -> Potential:
-    """Look a generator up; a ValueError lists what there is."""
-    if name not in BARRIERS:
-        raise ValueError(f"unknown barrier {name!r}; use one of {', '.join(BARRIERS)}.")
-    return BARRIERS[name]
-
-
 def psi(barrier: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
     """Ψ(x) = D_φ(slack − x ‖ slack): the price of spending x; +inf beyond the slack."""
     room = np.asarray(slack, float)

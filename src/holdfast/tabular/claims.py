@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.tabular.barrier import BARRIERS, barrier_named
+from holdfast.tabular.barrier import BARRIERS
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import Geometry, direction, flow
@@ -239,7 +239,7 @@ def policy_velocity(
     normals = found.adv_c.reshape(cmdp.num_constraints, -1) @ weighted
     beta = geometry.weights(cmdp)
     on = beta > 0.0
-    weight = beta[on] * barrier_named(geometry.barrier).curvature(found.slack[on])
+    weight = beta[on] * geometry.potential.curvature(found.slack[on])
     metric = flat.T @ weighted + (normals[on].T * weight) @ normals[on]
     uphill = found.adv_r.reshape(-1) @ weighted
     step = np.linalg.pinv(metric, rcond=1e-12, hermitian=True) @ uphill

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
-from holdfast.tabular.barrier import barrier_named
+from holdfast.tabular.barrier import BARRIERS, Potential
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, softmax
 
@@ -39,9 +39,15 @@ class Geometry:
     """Parity with the published figure: barrier normals from ⟨c, log d⟩ instead of ⟨c, d⟩ (D32)."""
 
     def __post_init__(self) -> None:
-        barrier_named(self.barrier)
+        if self.barrier not in BARRIERS:
+            raise ValueError(f"unknown barrier {self.barrier!r}; use one of {', '.join(BARRIERS)}.")
         if np.any(np.asarray(self.beta) < 0.0):
             raise ValueError(f"beta={self.beta} must not be negative; 0 switches a barrier off.")
+
+    @property
+    def potential(self) -> Potential:
+        """φ and the maps derived from it."""
+        return BARRIERS[self.barrier]
 
     def weights(self, cmdp: FiniteCMDP) -> Floats:
         """β [K]; 0 where the limit is infinite."""
@@ -92,7 +98,7 @@ def direction(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Float
     if geometry.log_occupancy:
         with np.errstate(divide="ignore", invalid="ignore"):
             normals = advantage(cmdp, found.policy, cmdp.cost[on] / found.occupancy)
-    softness = barrier_named(geometry.barrier).softness(found.slack[on]) / beta[on]
+    softness = geometry.potential.softness(found.slack[on]) / beta[on]
     weighted = (found.occupancy * normals).reshape(len(normals), -1)
     spread = weighted @ normals.reshape(len(normals), -1).T
     rate = weighted @ found.adv_r.reshape(-1)
@@ -104,13 +110,13 @@ def penalised_direction(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry
     """G_K⁺ ∇(V_r − Σ β_i φ(b_i − V_{c_i})) [S, A]: the barrier in the objective."""
     beta = geometry.weights(cmdp)
     on = beta > 0.0
-    price = -beta[on] * barrier_named(geometry.barrier).slope(found.slack[on])
+    price = -beta[on] * geometry.potential.slope(found.slack[on])
     return _centred(found, found.adv_r - np.einsum("k,ksa->sa", price, found.adv_c[on]))
 
 
 def _centred(found: ExactValues, adv: Floats) -> Floats:
     """The least-norm representative of a natural gradient: mean zero in each visited state."""
-    visited = (found.occupancy.sum(axis=1) > 0.0)[:, None]
+    visited = (found.visits > 0.0)[:, None]
     return np.where(visited, adv - adv.mean(axis=-1, keepdims=True), 0.0)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
-from holdfast.tabular.barrier import barrier_named, psi_reversed
+from holdfast.tabular.barrier import psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, softmax
@@ -34,7 +34,7 @@ def ideal_update(
             f"the policy costs {old.cost_return.tolist()} against limits "
             f"{cmdp.cost_limit.tolist()}; the ideal update needs one inside the safe set."
         )
-    shape, visits = old.policy.shape, old.occupancy.sum(axis=1)[:, None]
+    shape, visits = old.policy.shape, old.visits[:, None]
     pull = visits * old.adv_r
 
     def gain(flat: Floats) -> tuple[float, Floats]:
@@ -62,7 +62,7 @@ def _where_lines_start(
     SLSQP tries policies outside the safe set, where D_φ is infinite; the line leads it back, and
     inside the region nothing changes.
     """
-    beta, barrier = geometry.weights(cmdp), barrier_named(geometry.barrier)
+    beta, barrier = geometry.weights(cmdp), geometry.potential
     share, whole = np.zeros(len(beta)), 1.0 - 1e-12  # beyond it the slack is rounding
     for i in np.flatnonzero(beta > 0.0):
         slack, budget = old.slack[i], 2.0 * radius / beta[i]
@@ -80,10 +80,10 @@ def _room(
     theta: Floats,
 ) -> tuple[float, Floats]:
     """δ − D_C(d_k ‖ d_θ) and its gradient."""
-    new, visits = evaluate(cmdp, softmax(theta)), old.occupancy.sum(axis=1)
+    new, visits = evaluate(cmdp, softmax(theta)), old.visits
     total = mean_kl(old.policy, new.policy, visits)
     slope = visits[:, None] * (new.policy - old.policy)
-    beta, barrier = geometry.weights(cmdp), barrier_named(geometry.barrier)
+    beta, barrier = geometry.weights(cmdp), geometry.potential
     for i in np.flatnonzero(beta > 0.0):
         slack = np.maximum(new.slack[i], least[i])
         spent = old.slack[i] - slack

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from holdfast.tabular.barrier import barrier_named
 from holdfast.tabular.best_response import priced
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry, Trajectory
@@ -104,7 +103,7 @@ def soft_response(
 def barrier_terms(
     cmdp: FiniteCMDP, start: ExactValues, geometry: Geometry, which: Iterable[int]
 ) -> list[Term]:
-    beta, barrier = geometry.weights(cmdp), barrier_named(geometry.barrier)
+    beta, barrier = geometry.weights(cmdp), geometry.potential
     terms: list[Term] = []
     for i in which:
         if beta[i] == 0.0:

@@ -40,6 +40,11 @@ class ExactValues:
     slack: Floats
     """b − V_c [K]; positive inside the safe set."""
 
+    @property
+    def visits(self) -> Floats:
+        """ρ(s) = Σ_a d(s,a) [S]."""
+        return self.occupancy.sum(axis=1)
+
 
 def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> ExactValues:
     """Evaluate a policy exactly: one factorisation, 2 + K solves."""
@@ -101,7 +106,7 @@ def advantage(cmdp: FiniteCMDP, policy: ArrayLike, signal: Floats) -> Floats:
 
 def policy_advantage(old: ExactValues, adv: Floats, policy: Floats) -> Floats:
     """𝔸_f(π) = Σ_s d_k(s) Σ_a π(a|s) A_f(s,a), the surrogate, for advantages [..., S, A]."""
-    return np.einsum("s,...sa,sa->...", old.occupancy.sum(axis=1), adv, policy)
+    return np.einsum("s,...sa,sa->...", old.visits, adv, policy)
 
 
 def mean_kl(first: Floats, second: Floats, visits: Floats) -> float:

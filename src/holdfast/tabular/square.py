@@ -12,7 +12,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from holdfast.tabular.barrier import barrier_named, psi, psi_reversed
+from holdfast.tabular.barrier import psi, psi_reversed
 from holdfast.tabular.best_response import best_response
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.flow import Geometry
@@ -61,7 +61,7 @@ class Square:
 
     def surrogate(self, old: ExactValues, adv: Floats) -> Floats:
         """𝔸_f(π) [n, n] seen from the policy `old`."""
-        weight = old.occupancy.sum(axis=1)[:, None] * adv
+        weight = old.visits[:, None] * adv
         return (
             weight[0, 1]
             + weight[1, 1]
@@ -71,8 +71,7 @@ class Square:
 
     def kl(self, old: ExactValues, new_first: bool = True) -> Floats:
         """E_{d_k} KL(π ‖ π_k) [n, n], or KL(π_k ‖ π) if `new_first` is off."""
-        visits = old.occupancy.sum(axis=1)
-        pairs = zip((self.x, self.y), old.policy[:, 0], visits, strict=True)
+        pairs = zip((self.x, self.y), old.policy[:, 0], old.visits, strict=True)
         terms = [
             weight * (_binary_kl(p, q) if new_first else _binary_kl(q, p)) for p, q, weight in pairs
         ]
@@ -81,8 +80,7 @@ class Square:
     def divergence(self, old: ExactValues, geometry: Geometry) -> Floats:
         """D̄_C [n, n]; +inf outside the linearised safe set."""
         total = self.kl(old)
-        beta = geometry.weights(self.cmdp)
-        barrier = barrier_named(geometry.barrier)
+        beta, barrier = geometry.weights(self.cmdp), geometry.potential
         for i in np.flatnonzero(beta > 0.0):
             spent = self.surrogate(old, old.adv_c[i])
             total = total + beta[i] * psi(barrier, old.slack[i], spent)
@@ -91,8 +89,7 @@ class Square:
     def bregman(self, old: ExactValues, geometry: Geometry) -> Floats:
         """D_C(d_k ‖ d_π) [n, n], exact; +inf outside the safe set."""
         total = self.kl(old, new_first=False)
-        beta = geometry.weights(self.cmdp)
-        barrier = barrier_named(geometry.barrier)
+        beta, barrier = geometry.weights(self.cmdp), geometry.potential
         for i in np.flatnonzero(beta > 0.0):
             spent = self.value(self.cmdp.cost[i]) - old.cost_return[i]
             total = total + beta[i] * psi_reversed(barrier, old.slack[i], spent)

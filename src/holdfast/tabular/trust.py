@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from holdfast.tabular.barrier import barrier_named, psi
+from holdfast.tabular.barrier import Potential, psi
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.newton import Point, minimise
@@ -60,8 +60,8 @@ def bregman_divergence(
     """D_C(d1 ‖ d2) = Σ_s d1(s) KL(π1‖π2) + Σ_i β_i D_φ(slack1 ‖ slack2), exact, not surrogate."""
     on = geometry.weights(cmdp) > 0.0
     spent = first.cost_return[on] - second.cost_return[on]
-    price = psi(barrier_named(geometry.barrier), second.slack[on], spent)
-    kl = mean_kl(first.policy, second.policy, first.occupancy.sum(axis=1))
+    price = psi(geometry.potential, second.slack[on], spent)
+    kl = mean_kl(first.policy, second.policy, first.visits)
     return kl + float(np.sum(geometry.weights(cmdp)[on] * price))
 
 
@@ -80,12 +80,12 @@ def update(
     violated = limited & (old.slack <= 0.0)
     beta = geometry.weights(cmdp) if method == "ctrpo" else np.zeros(len(old.slack))
     counted = beta > 0.0 if method == "ctrpo" else limited
-    inner = _Inner(old, old.adv_r, np.flatnonzero(counted), beta[counted], geometry)
+    inner = _Inner(old, old.adv_r, np.flatnonzero(counted), beta[counted], geometry.potential)
     recovering = bool(np.any(violated)) and (method == "ctrpo" or not inner.reaches_safety(radius))
     if recovering:
         kept = counted & ~violated
         relief = -np.einsum("k,ksa->sa", _recovery_weights(cmdp, old), old.adv_c)
-        inner = _Inner(old, relief, np.flatnonzero(kept), beta[kept], geometry)
+        inner = _Inner(old, relief, np.flatnonzero(kept), beta[kept], geometry.potential)
     still = float(np.max(np.abs(inner.objective))) < 1e-14
     return inner.report(old.policy if still else _widest(inner, radius), recovering)
 
@@ -108,7 +108,7 @@ class _Inner:
     kept: np.ndarray
     beta: Floats
     """Weights of the kept barriers; all zero for hard limits (CPO)."""
-    geometry: Geometry
+    barrier: Potential
 
     @property
     def hard(self) -> bool:
@@ -127,7 +127,7 @@ class _Inner:
         tilt = mu * self.objective - np.einsum("k,ksa->sa", kappa, adv)
         top = np.where(old.policy > 0.0, tilt, -np.inf).max(axis=1)
         mean = np.sum(old.policy * np.exp(np.minimum(tilt - top[:, None], 0.0)), axis=1)
-        visits = old.occupancy.sum(axis=1)
+        visits = old.visits
         policy = self.tilted(mu, kappa)
         spent = policy_advantage(old, adv, policy)
         centred = adv - np.einsum("ksa,sa->ks", adv, policy)[:, :, None]
@@ -135,7 +135,7 @@ class _Inner:
         height = float(visits @ (top + np.log(mean))) + float(kappa @ slack)
         if self.hard:
             return Point(height, slack - spent, spread, policy)
-        barrier = barrier_named(self.geometry.barrier)
+        barrier = self.barrier
         with np.errstate(all="ignore"):
             height += float(np.sum(self.beta * barrier.conjugate(slack, kappa / self.beta)))
             rest = barrier.shifted(slack, kappa / self.beta)
@@ -165,7 +165,7 @@ class _Inner:
         return float(np.max(np.abs(np.log(policy[seen] / self.old.policy[seen]))))
 
     def distance(self, policy: Floats) -> float:
-        kl = mean_kl(policy, self.old.policy, self.old.occupancy.sum(axis=1))
+        kl = mean_kl(policy, self.old.policy, self.old.visits)
         if self.hard:
             return kl
         adv, slack = self.old.adv_c[self.kept], self.old.slack[self.kept]
@@ -173,7 +173,7 @@ class _Inner:
         # At small β the entropy barrier leaves e^{−κ/β} of the slack: less than rounding.
         rounding = 1e-11 * np.abs(adv).max(axis=(1, 2))
         spent = np.where(spent < slack + rounding, np.minimum(spent, slack), spent)
-        price = psi(barrier_named(self.geometry.barrier), slack, spent)
+        price = psi(self.barrier, slack, spent)
         return kl + float(np.sum(self.beta * price))
 
     def report(self, policy: Floats, recovering: bool) -> UpdateResult:
@@ -181,7 +181,7 @@ class _Inner:
             policy=policy,
             gain=float(policy_advantage(self.old, self.old.adv_r, policy)),
             spent=policy_advantage(self.old, self.old.adv_c, policy),
-            kl=mean_kl(policy, self.old.policy, self.old.occupancy.sum(axis=1)),
+            kl=mean_kl(policy, self.old.policy, self.old.visits),
             divergence=self.distance(policy),
             recovering=recovering,
         )

@@ -110,7 +110,7 @@ def _frame(
 
 def logit_model(old: ExactValues, geometry: Geometry) -> tuple[Floats, Floats]:
     """(H, a): Hessian and cost gradient in the two logit differences θ(s,a1) − θ(s,a2)."""
-    spread = old.occupancy.sum(axis=1) * old.policy[:, 0] * old.policy[:, 1]
+    spread = old.visits * old.policy[:, 0] * old.policy[:, 1]
     normal = spread * (old.adv_c[0, :, 0] - old.adv_c[0, :, 1])
     weight = float(np.asarray(geometry.beta)) * BARRIERS[geometry.barrier].curvature(old.slack)[0]
     return np.diag(spread) + weight * np.outer(normal, normal), normal
