@@ -23,18 +23,16 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from holdfast.tabular.barrier import BARRIERS
-from holdfast.tabular.cmdp import FiniteCMDP
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.flow import Geometry, direction
 from holdfast.tabular.instances import gridworld, sparse_cmdp, uniform_policy
 from holdfast.tabular.lp import flow_matrix, optimum
-from holdfast.tabular.occupancy import (
-    conditional_entropy_hessian,
-    evaluate,
-    occupancy_jacobian,
-)
+from holdfast.tabular.occupancy import evaluate, softmax_jacobian
+from holdfast.tabular.resolvent import Resolvent
 
 LARGEST = {"dense": 1_000, "naive": 1_000, "jacobian": 400, "highs": 10_000}
 """States beyond which a method is not tried: its memory, or its time, grows out of hand."""
@@ -61,6 +59,32 @@ def by_dense_rows(cmdp: FiniteCMDP, **options: object) -> float:
         **options,
     )
     return -float(result.fun)
+
+
+def occupancy_jacobian(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
+    """∂d/∂θ [S·A, S·A] for softmax logits: dρ = γ M (dP_π)ᵀ ρ, then dd = dρ·π + ρ·dπ."""
+    pi = check_policy(cmdp, policy)
+    states, actions = pi.shape
+    resolvent = Resolvent.of(cmdp, pi)
+    visits = resolvent.backward((1.0 - cmdp.gamma) * cmdp.initial)
+    dense = cmdp.as_dense().transition
+    towards = dense - np.einsum("sa,sat->st", pi, dense)[:, None, :]
+    source = (visits[:, None, None] * pi[:, :, None] * towards).reshape(-1, states)
+    d_visits = cmdp.gamma * resolvent.backward(source.T)
+    jacobian = (pi[:, :, None] * d_visits[:, None, :]).reshape(states, actions, states, actions)
+    here = np.arange(states)
+    jacobian[here, :, here, :] += visits[:, None, None] * softmax_jacobian(pi)
+    return jacobian.reshape(states * actions, states * actions)
+
+
+def conditional_entropy_hessian(d: Floats) -> Floats:
+    """Hess Φ_K at d [S·A, S·A]: block diagonal in s with entries 1[a=a']/d(s,a) − 1/d(s)."""
+    states, actions = d.shape
+    hessian = np.zeros((states, actions, states, actions))
+    here = np.arange(states)
+    blocks = np.eye(actions) / d[:, :, None] - 1.0 / d.sum(axis=1)[:, None, None]
+    hessian[here, :, here, :] = blocks
+    return hessian.reshape(states * actions, states * actions)
 
 
 def by_jacobian(cmdp: FiniteCMDP) -> float:

@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Occupancies, values, gradients and metrics (checks C1-C4, C7-C9, C24, C25)."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.instances import random_cmdp
 from holdfast.tabular.occupancy import (
     advantage,
-    conditional_entropy_hessian,
     constrained_gramian,
     evaluate,
     gradient,
     gramian,
     mean_kl,
     occupancy,
-    occupancy_jacobian,
     policy_of,
     softmax,
     state_value,
 )
+from tabular_scale import conditional_entropy_hessian, occupancy_jacobian
 
 
 def draw(rng: np.random.Generator) -> tuple[FiniteCMDP, Floats]:

@@ -5,7 +5,7 @@
     v = (I − γ P_π)⁻¹ f_π           A(s,a) = f + γ P v − v
 One factorisation of I − γ P_π serves both systems and all signals. For the softmax policy with
 logits θ[s,a] the policy gradient theorem reads ∂V_f/∂θ = d·A_f, and the natural gradient is the
-advantage itself, so no Jacobian is ever needed; `occupancy_jacobian` exists as the referee.
+advantage itself, so the Jacobian ∂d/∂θ is never needed.
 """
 
 from dataclasses import dataclass
@@ -127,35 +127,9 @@ def gradient(cmdp: FiniteCMDP, policy: ArrayLike, signal: Floats) -> Floats:
     return occupancy(cmdp, policy) * advantage(cmdp, policy, signal)
 
 
-def occupancy_jacobian(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
-    """∂d/∂θ [S·A, S·A] for softmax logits: dρ = γ M (dP_π)ᵀ ρ, then dd = dρ·π + ρ·dπ."""
-    pi = check_policy(cmdp, policy)
-    states, actions = pi.shape
-    resolvent = Resolvent.of(cmdp, pi)
-    visits = resolvent.backward((1.0 - cmdp.gamma) * cmdp.initial)
-    dense = cmdp.as_dense().transition
-    towards = dense - np.einsum("sa,sat->st", pi, dense)[:, None, :]
-    source = (visits[:, None, None] * pi[:, :, None] * towards).reshape(-1, states)
-    d_visits = cmdp.gamma * resolvent.backward(source.T)
-    jacobian = (pi[:, :, None] * d_visits[:, None, :]).reshape(states, actions, states, actions)
-    here = np.arange(states)
-    jacobian[here, :, here, :] += visits[:, None, None] * _softmax_jacobian(pi)
-    return jacobian.reshape(states * actions, states * actions)
-
-
-def _softmax_jacobian(pi: Floats) -> Floats:
+def softmax_jacobian(pi: Floats) -> Floats:
     """∂π(a|s)/∂θ[s,a'] = π(a) (1[a=a'] − π(a')) [S, A, A]."""
     return pi[:, :, None] * (np.eye(pi.shape[1]) - pi[:, None, :])
-
-
-def conditional_entropy_hessian(d: Floats) -> Floats:
-    """Hess Φ_K at d [S·A, S·A]: block diagonal in s with entries 1[a=a']/d(s,a) − 1/d(s)."""
-    states, actions = d.shape
-    hessian = np.zeros((states, actions, states, actions))
-    here = np.arange(states)
-    blocks = np.eye(actions) / d[:, :, None] - 1.0 / d.sum(axis=1)[:, None, None]
-    hessian[here, :, here, :] = blocks
-    return hessian.reshape(states * actions, states * actions)
 
 
 def gramian(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
@@ -165,7 +139,7 @@ def gramian(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
     metric = np.zeros((states, actions, states, actions))
     here = np.arange(states)
     visits = occupancy(cmdp, pi).sum(axis=1)
-    metric[here, :, here, :] = visits[:, None, None] * _softmax_jacobian(pi)
+    metric[here, :, here, :] = visits[:, None, None] * softmax_jacobian(pi)
     return metric.reshape(states * actions, states * actions)
 
 
