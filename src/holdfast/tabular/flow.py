@@ -129,9 +129,8 @@ def ascend(
     steps: int = 10_000,
 ) -> Trajectory:
     """Follow the natural gradient in discrete steps from a positive policy."""
-    theta = _logits(cmdp, policy)
-    guarded = geometry.weights(cmdp) > 0.0
-    found = _start(cmdp, softmax(theta), guarded)
+    theta, guarded = _start(cmdp, policy, geometry)
+    found = evaluate(cmdp, softmax(theta))
     points, stopped = [found], f"took all {steps} steps"
     for _ in range(steps):
         x = direction(cmdp, found, geometry)
@@ -181,9 +180,7 @@ def flow(
     `penalised` puts the barrier into the objective instead of the metric, as penalty methods do.
     """
     law = penalised_direction if penalised else direction
-    theta = _logits(cmdp, policy)
-    guarded = geometry.weights(cmdp) > 0.0
-    _start(cmdp, softmax(theta), guarded)
+    theta, guarded = _start(cmdp, policy, geometry)
 
     def velocity(_: float, flat: Floats) -> Floats:
         found = evaluate(cmdp, softmax(flat.reshape(theta.shape)))
@@ -208,21 +205,18 @@ def flow(
     return Trajectory.of(np.asarray(solution.t), points, str(solution.message))
 
 
-def _logits(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
+def _start(cmdp: FiniteCMDP, policy: ArrayLike, geometry: Geometry) -> tuple[Floats, Any]:
+    """(logits [S, A], which limits have a barrier [K]); a ValueError says where none can start."""
     pi = check_policy(cmdp, policy)
     if np.any(pi <= 0.0):
         raise ValueError(
             f"the start policy has an entry {pi.min():.3g}, but natural gradients need every "
             "action to be possible; mix it with a little of the uniform policy."
         )
-    return np.log(pi)
-
-
-def _start(cmdp: FiniteCMDP, policy: Floats, guarded: Any) -> ExactValues:
-    found = evaluate(cmdp, policy)
+    found, guarded = evaluate(cmdp, pi), geometry.weights(cmdp) > 0.0
     if np.any(found.slack[guarded] <= 0.0):
         raise ValueError(
             f"the start policy costs {found.cost_return.tolist()} against limits "
             f"{cmdp.cost_limit.tolist()}; start inside the safe set (`interior_policy` finds one)."
         )
-    return found
+    return np.log(pi), guarded
