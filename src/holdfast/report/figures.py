@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report's figures for papers: PNG, SVG and PDF of what the page shows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,17 +45,16 @@ def write_figures(
     """Write every figure in every format under `out`; returns the files."""
     from matplotlib import rc_context
 
-    figures: dict[str, Callable[[], Figure | None]] = {
-        "aggregate": lambda: aggregate(summary),
-        "pareto": lambda: pareto(summary),
-        "profiles": lambda: profiles(summary),
-        "curves": lambda: learning(summary, drawn),
-    }
     out.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     with rc_context(STYLE):
-        for name, figure in figures.items():
-            made = figure()
+        figures = {
+            "aggregate": aggregate(summary),
+            "pareto": pareto(summary),
+            "profiles": profiles(summary),
+            "curves": learning(summary, drawn),
+        }
+        for name, made in figures.items():
             if made is None:
                 continue
             made.draw_without_rendering()
