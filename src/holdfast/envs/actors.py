@@ -73,9 +73,11 @@ class ActorPeer:
         try:
             self.pending = self.actor.answer.remote(head, arrays)
         except self.ray.exceptions.RayError as error:
-            raise self._gone(error) from error
+            self.pending, self.reason = None, first_line(error)
 
     def hear(self, on_progress: OnProgress | None) -> Message:
+        if self.pending is None:
+            raise Disconnected
         try:
             while not self.ray.wait([self.pending], timeout=LOOK)[0]:
                 self._tell_of_waiting()
@@ -84,7 +86,8 @@ class ActorPeer:
             self.asked = math.inf
             return Message(*self.ray.get(self.pending))
         except self.ray.exceptions.RayError as error:
-            raise self._gone(error) from error
+            self.reason = first_line(error)
+            raise Disconnected from error
 
     def _tell_of_waiting(self) -> None:
         """Once, of an actor that has never answered."""
@@ -95,10 +98,6 @@ class ActorPeer:
                 "(`ray status` tells); it begins as soon as there is one.",
                 PATIENCE,
             )
-
-    def _gone(self, error: Exception) -> Disconnected:
-        self.reason = first_line(error)
-        return Disconnected()
 
     def fate(self) -> str:
         return f"on the cluster ({self.reason})"

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -27,6 +28,9 @@ import numpy as np
 from holdfast.envs.acting import Actor, Arrays
 from holdfast.envs.base import Floats, OnProgress, VecEnv
 from holdfast.envs.rollout import Round, collect, play_round
+
+STEP_FIELDS = ("obs", "reward", "cost", "terminated", "truncated")
+"""Of a step as it is told; `next_obs` comes with them only where it differs."""
 
 
 class Disconnected(Exception):
@@ -87,16 +91,28 @@ def _read(pipe: BinaryIO, length: int) -> bytearray:
     return data
 
 
-class Share:
-    """A batch and what it shows."""
+class Worker:
+    """Opens the share of a batch that the first message brings, then does what it is asked."""
 
-    def __init__(self, env: VecEnv, on_progress: OnProgress) -> None:
-        self.env, self.on_progress = env, on_progress
+    def __init__(self, on_progress: OnProgress) -> None:
+        self.on_progress = on_progress
+        self.env: VecEnv | None = None
         self.obs: Floats = np.zeros((0, 0))
 
-    def answer(self, message: Message) -> Arrays:
-        """Do one thing."""
+    def answer(self, message: Message) -> Message:
+        """What became of it; an error is data too."""
+        try:
+            return Message({}, self._done(message))
+        except Disconnected:
+            raise
+        except Exception as error:
+            return Message(failure(error), {})
+
+    def _done(self, message: Message) -> Arrays:
         env, arrays = self.env, message.arrays
+        if env is None:
+            self.env = cloudpickle.loads(arrays["open_share"].tobytes())()
+            return {}
         match message.head["do"]:
             case "reset":
                 self.obs = env.reset(message.head["seed"])
@@ -104,12 +120,11 @@ class Share:
             case "step":
                 step = env.step(arrays["action"])
                 self.obs = step.obs
-                names = ("obs", "reward", "cost", "terminated", "truncated")
                 final = {} if step.obs is step.next_obs else {"next_obs": step.next_obs}
-                return {name: getattr(step, name) for name in names} | final
+                return {name: getattr(step, name) for name in STEP_FIELDS} | final
             case "collect":
-                noise, actor = arrays.pop("noise"), Actor.from_arrays(arrays)
-                memory = arrays.get("memory")
+                noise, memory = arrays.pop("noise"), arrays.pop("memory")
+                actor = Actor.from_arrays(arrays)
                 rollout, self.obs, _ = collect(
                     env, self.obs, actor, noise, memory=memory, on_progress=self.on_progress
                 )
@@ -124,30 +139,9 @@ class Share:
                 self.obs = env.restore(arrays)
                 return {"obs": self.obs}
 
-
-class Worker:
-    """Opens the share that the first message brings, then answers."""
-
-    def __init__(self, on_progress: OnProgress) -> None:
-        self.on_progress = on_progress
-        self.share: Share | None = None
-
-    def answer(self, message: Message) -> Message:
-        """What became of it; an error is data too."""
-        try:
-            if self.share is not None:
-                return Message({}, self.share.answer(message))
-            opened = cloudpickle.loads(message.arrays["open_share"].tobytes())()
-            self.share = Share(opened, self.on_progress)
-            return Message({}, {})
-        except Disconnected:
-            raise
-        except Exception as error:
-            return Message(failure(error), {})
-
     def close(self) -> None:
-        if self.share is not None:
-            self.share.env.close()
+        if self.env is not None:
+            self.env.close()
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
@@ -202,11 +196,15 @@ BOOT = (
 
 
 class Peer(Protocol):
-    """A worker as its batch sees it; `Disconnected` is raised when it is gone."""
+    """A worker as its batch sees it."""
 
-    def tell(self, head: dict[str, Any], arrays: Arrays) -> None: ...
+    def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
+        """Ask for something; that it is gone shows when it is heard."""
+        ...
 
-    def hear(self, on_progress: OnProgress | None) -> Message: ...
+    def hear(self, on_progress: OnProgress | None) -> Message:
+        """Its answer; raises `Disconnected` when it is gone."""
+        ...
 
     def fate(self) -> str:
         """How it ended, for the end of a sentence."""
@@ -237,13 +235,11 @@ class Process:
             env=os.environ | SINGLE,
             start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
         )
-        try:
-            self.tell({}, {"open_share": np.frombuffer(cloudpickle.dumps(open_share), np.uint8)})
-        except Disconnected:
-            pass  # it died at once; asking for its answer tells
+        self.tell({}, {"open_share": np.frombuffer(cloudpickle.dumps(open_share), np.uint8)})
 
     def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
-        send(cast(BinaryIO, self.process.stdin), head, arrays)
+        with suppress(Disconnected):
+            send(cast(BinaryIO, self.process.stdin), head, arrays)
 
     def hear(self, on_progress: OnProgress | None) -> Message:
         while True:

@@ -31,11 +31,19 @@ from holdfast.envs.base import (
     adopt,
 )
 from holdfast.envs.rollout import Rollout, Round, check_noise
-from holdfast.envs.worker import Arrays, Disconnected, Message, Peer, Process, Start, stop
+from holdfast.envs.worker import (
+    STEP_FIELDS,
+    Arrays,
+    Disconnected,
+    Message,
+    Peer,
+    Process,
+    Start,
+    stop,
+)
 
 LOSSES = 5
 """How often a worker is replaced before a request is given up."""
-STEP_FIELDS = ("obs", "reward", "cost", "terminated", "truncated")
 
 Request = tuple[dict[str, Any], Arrays]
 OpenShare = Callable[[int, int], VecEnv]
@@ -185,10 +193,12 @@ class WorkerEnv:
             )
         requests: list[Request] = list(zip(heads, arrays or [{}] * len(heads), strict=True))
         try:
-            lost = {i for i, request in enumerate(requests) if not self._told(i, request)}
-            heard = {i: self._heard(i, on_progress, i in lost) for i in range(self.workers)}
+            for peer, request in zip(self._peers, requests, strict=True):
+                peer.tell(*request)
+            heard = [self._heard(i, on_progress) for i in range(self.workers)]
             found = [
-                message or self._again(i, requests[i], on_progress) for i, message in heard.items()
+                message or self._again(i, requests[i], on_progress)
+                for i, message in enumerate(heard)
             ]
         except BaseException:
             # Unread answers would be taken for those of the next step: nothing can be saved here.
@@ -203,18 +213,7 @@ class WorkerEnv:
         share = self._shares[index]
         return self._start(partial(self._open_share, share.start, share.stop - share.start))
 
-    def _told(self, index: int, request: Request) -> bool:
-        try:
-            self._peers[index].tell(*request)
-        except Disconnected:
-            if not self._replaces:
-                raise self._loss(index) from None
-            return False
-        return True
-
-    def _heard(
-        self, index: int, on_progress: OnProgress | None = None, lost: bool = False
-    ) -> Message | None:
+    def _heard(self, index: int, on_progress: OnProgress | None = None) -> Message | None:
         """What a worker says, None if it is gone and another can take its place.
 
         The progress of the first stands for all.
@@ -224,7 +223,7 @@ class WorkerEnv:
             first = self._shares[0].stop
             scaled = lambda steps: on_progress(steps * self.num_envs // first)
         try:
-            return None if lost else self._peers[index].hear(scaled)
+            return self._peers[index].hear(scaled)
         except Disconnected:
             if not self._replaces:
                 raise self._loss(index) from None
@@ -250,8 +249,8 @@ class WorkerEnv:
             for step in steps:
                 if answer is None or "error" in answer.head:
                     break
-                told = self._told(index, step)
-                answer = self._heard(index, on_progress, not told)
+                self._peers[index].tell(*step)
+                answer = self._heard(index, on_progress)
             if answer is not None:
                 return answer
         raise self._loss(index)
