@@ -9,7 +9,6 @@ device; rewards, costs and ends go to the host, once an epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,9 +24,17 @@ from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
 from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of, adopt
-from holdfast.envs.functional.policy import DevicePolicy
-from holdfast.envs.functional.states import Model, explain
-from holdfast.envs.functional.worlds import Worlds, advance, begin, joined, moments, observe, step
+from holdfast.envs.functional.states import Model, traced
+from holdfast.envs.functional.worlds import (
+    DevicePolicy,
+    Worlds,
+    advance,
+    begin,
+    joined,
+    moments,
+    observe,
+    step,
+)
 from holdfast.envs.rollout import PATIENCE, Rollout, Round, check_noise, collect, play_round
 
 
@@ -69,6 +76,7 @@ class FunctionalBatch:
         self._advance = jax.jit(
             share(partial(advance, model), in_specs=(P(), rows, table), out_specs=(rows, table))
         )
+        self._run = partial(traced, model.label)
         self._worlds: Worlds | None = None
 
     def reset(self, seed: int) -> Floats:
@@ -179,12 +187,6 @@ class FunctionalBatch:
         policy = DevicePolicy.of(actor)
         (self._worlds, last), out = self._run(self._advance, policy, self._started(), noise)
         return last, out
-
-    def _run(self, program: Callable[..., Any], *given: Any) -> Any:
-        try:
-            return program(*given)
-        except jax.errors.JAXTypeError as error:
-            raise ValueError(explain(self._model.label, error)) from error
 
     def _started(self) -> Worlds:
         if self._worlds is None:

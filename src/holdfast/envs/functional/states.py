@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,7 +124,7 @@ def read_model(
 ) -> Model:
     """Learn sizes and costs from the shapes of a first state; nothing is computed."""
     label, env = source.label, source.env
-    shapes: Any = _traced(label, lambda: jax.eval_shape(env.reset, jax.random.PRNGKey(0)))
+    shapes = traced(label, jax.eval_shape, env.reset, jax.random.PRNGKey(0))
     missing = [name for name in ("obs", "reward", "done") if not hasattr(shapes, name)]
     if missing:
         raise ValueError(
@@ -137,7 +137,7 @@ def read_model(
     size: int = jax.eval_shape(observe, shapes.obs).shape[0]
     seen = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
     action = jnp.asarray(still_action(plain)).reshape(native.shape or ())
-    costs = _traced(label, lambda: _find_cost(label, shapes, action, constraints, cost))
+    costs = traced(label, _find_cost, label, shapes, action, constraints, cost)
     return Model(env, label, source.time_limit, seen, plain, native, costs, clip)
 
 
@@ -188,21 +188,16 @@ def _find_cost(
     return found[0]
 
 
-def _traced(label: str, work: Any) -> Any:
-    """Errors of JAX that mean: this is no function that can be compiled."""
+def traced(label: str, work: Callable[..., Any], *given: Any) -> Any:
+    """What it returns; JAX's word for a function that cannot be compiled becomes a sentence."""
     try:
-        return work()
+        return work(*given)
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
-        raise ValueError(explain(label, error)) from error
-
-
-def explain(label: str, error: Exception) -> str:
-    """The sentence for an environment or cost function that cannot be compiled."""
-    return (
-        f"Env {label} or its cost function cannot be compiled "
-        f"({type(error).__name__}: {str(error).splitlines()[0]}): write them with jax.numpy, with "
-        "jnp.where in place of a Python `if` on values."
-    )
+        raise ValueError(
+            f"Env {label} or its cost function cannot be compiled "
+            f"({type(error).__name__}: {str(error).splitlines()[0]}): write them with jax.numpy, "
+            "with jnp.where in place of a Python `if` on values."
+        ) from error
 
 
 def _info(state: Any) -> dict[str, Any]:

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many functional environments as pure functions: begun, stepped, begun again, acted in."""
+"""Many functional environments as pure functions: begun, stepped, begun again, acted in.
+
+`DevicePolicy` acts where the environments are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from holdfast.envs.functional.policy import DevicePolicy
+from holdfast.core.networks import Network
+from holdfast.envs.acting import Actor, box_scale
 from holdfast.envs.functional.states import Model
 
 BLOCK = 8
@@ -83,6 +88,74 @@ def _restart(model: Model, worlds: Worlds, ended: Array) -> Worlds:
 
     state = jax.lax.while_loop(lambda x: x[1].any(), some, (worlds.state, ended))[0]
     return Worlds(state, worlds.key, worlds.episode, worlds.age)
+
+
+ROWS = {"cpu": 32}
+"""Height of a block by platform: small where rows cost time, else `MANY`."""
+MANY = 1024
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class DevicePolicy:
+    """The twin of `acting.Actor`: arrays in float32, what decides the program as static fields.
+
+    Matrix products round a row differently in products of different height. So the policy reads
+    rows in blocks of one height, and how many environments a device has does not change what they
+    do.
+    """
+
+    layers: tuple[tuple[Array, Array], ...]
+    std: Array | None
+    """[A] of a Gaussian policy."""
+    mean: Array | None
+    """[O] of the observations; None leaves them as they are."""
+    scale: Array | None
+    sizes: tuple[int, ...] = field(metadata={"static": True})
+    clip: bool = field(metadata={"static": True})
+    network: Network = field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, actor: Actor) -> DevicePolicy:
+        seen, narrow = actor.normaliser, lambda x: np.asarray(x, np.float32)
+        shift, scale = (None, None) if seen is None else (narrow(seen.mean), narrow(seen.scale))
+        arrays: Any = (actor.layers, actor.std, shift, scale)  # a program takes them as its own
+        layers, std, mean, scale = arrays
+        return cls(layers, std, mean, scale, actor.sizes, actor.clip, actor.network)
+
+    def view(self, obs: Array) -> Array:
+        """What the policy sees of obs [n, O]."""
+        if self.mean is None or self.scale is None:
+            return obs
+        return (obs - self.mean) / self.scale
+
+    def act(self, seen: Array, noise: Array) -> Array:
+        """Actions [n, A] or [n, D], in the policy's units."""
+        rows = ROWS.get(jax.default_backend(), MANY)
+        filled = lambda x: jnp.pad(x, ((0, -len(x) % rows), (0, 0)))
+        blocks = lambda x: filled(x).reshape(-1, rows, x.shape[-1])
+        # The barriers keep the compiler from computing less, and so from rounding differently.
+        given = jax.lax.optimization_barrier((blocks(seen), blocks(noise)))
+        action = jax.lax.optimization_barrier(jax.lax.map(lambda x: self._act(*x), given))
+        return action.reshape(-1, action.shape[-1])[: len(seen)]
+
+    def _act(self, seen: Array, noise: Array) -> Array:
+        out = jnp.zeros_like(noise)
+        if self.layers:
+            with jax.default_matmul_precision("highest"):
+                out = self.network.dense(self.layers, seen, jnp)
+        if self.std is not None:
+            return out + self.std * noise
+        blocks = jnp.split(out + noise, np.cumsum(self.sizes)[:-1], axis=-1)
+        return jnp.stack([block.argmax(-1) for block in blocks], -1).astype(jnp.int32)
+
+    def to_env(self, space: gym.Space[Any], action: Array) -> Array:
+        """The twin of `acting.action_map` for plain spaces."""
+        if isinstance(space, gym.spaces.Box):
+            middle, half = map(jnp.asarray, box_scale(space))
+            moved = middle + half * action
+            return jnp.clip(moved, space.low, space.high) if self.clip else moved
+        return action[..., 0] if isinstance(space, gym.spaces.Discrete) else action
 
 
 def advance(
