@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space, create_empty_array
 from gymnasium.vector.utils import concatenate as join
 
 from holdfast import Agent
-from holdfast.envs.foreign.observations import flatten_batch
+from holdfast.envs.foreign.spaces import flatten_batch
 from holdfast.envs.make import make_env
 from holdfast.export.numpy_policy import Policy
 from holdfast.export.parts import parts_of

@@ -18,9 +18,8 @@ from holdfast.algorithms import Algorithm
 from holdfast.bars import FilmBar, training_bar
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
-from holdfast.envs.foreign.observations import read_observations
 from holdfast.envs.foreign.source import name_env, name_function
-from holdfast.envs.foreign.spaces import to_native
+from holdfast.envs.foreign.spaces import read_observations, to_native
 from holdfast.envs.make import is_batch, is_given, size_of
 from holdfast.envs.perturb import Perturbation, perturbed
 from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by

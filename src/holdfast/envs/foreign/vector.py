@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
-from holdfast.envs.foreign.observations import as_array, flatten_batch, mapped
 from holdfast.envs.foreign.spaces import (
+    as_array,
     dtype_of,
     flat_observation_space,
+    flatten_batch,
+    mapped,
     plain_action_space,
     still_action,
     to_native,

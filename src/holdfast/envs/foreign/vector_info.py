@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import Bools, Floats
 from holdfast.envs.foreign.costs import CostSource, Transition, read_cost
-from holdfast.envs.foreign.observations import as_array, mapped, row_of
+from holdfast.envs.foreign.spaces import as_array, mapped, row_of
 
 
 def observed(returned: Any, label: str) -> Any:
