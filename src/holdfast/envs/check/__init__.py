@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
 from holdfast.envs.check.evidence import Finding, Recording, print_findings, record, same
-from holdfast.envs.check.outcomes import (
+from holdfast.envs.check.rules import (
+    action_space_findings,
     episode_findings,
     number_findings,
-    sum_findings,
-    type_findings,
-)
-from holdfast.envs.check.spaces import (
-    action_space_findings,
     observation_findings,
     observation_space_findings,
+    sum_findings,
+    type_findings,
 )
 from holdfast.envs.check.vec_env import check_vec_env
 from holdfast.envs.foreign.costs import CostFunction, CostSource, find_cost, read_cost

@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.envs.base import Floats, Step, VecEnv
 from holdfast.envs.check.evidence import Finding
-from holdfast.envs.check.outcomes import number_findings
+from holdfast.envs.check.rules import number_findings
 from holdfast.envs.foreign.spaces import sample_actions
 
 STEPS = 200
