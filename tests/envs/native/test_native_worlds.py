@@ -290,7 +290,7 @@ def test_vases_cost_while_they_move_and_pillars_by_touch() -> None:
         np.zeros(2, np.intp), np.zeros(2, np.int64),
     )  # fmt: skip
     np.testing.assert_array_equal(costs.vases_velocity(still), [0, 1])
-    np.testing.assert_array_equal(costs.pillars(still), [1, 1])
+    np.testing.assert_array_equal(costs.COSTS["cost_pillars"](still), [1, 1])
 
 
 def test_circle_pays_counter_clockwise() -> None:

@@ -63,24 +63,14 @@ def hazards(now: Situation) -> Array:
     return some(distance < now.hazard_radius)
 
 
-def vases_contact(now: Situation) -> Array:
-    """Touching a vase."""
-    return some(now.touched["vases"])
-
-
 def vases_velocity(now: Situation) -> Array:
     """Any vase in motion, whoever moved it and however long ago."""
     return some(norm(now.vase_velocity) >= SLOW)
 
 
-def pillars(now: Situation) -> Array:
-    """Touching a pillar."""
-    return some(now.touched["pillars"])
-
-
-def gremlins(now: Situation) -> Array:
-    """Touching a gremlin."""
-    return some(now.touched["gremlins"])
+def contact(kind: str) -> Callable[[Situation], Array]:
+    """Touching one of a kind."""
+    return lambda now: some(now.touched[kind])
 
 
 def buttons(now: Situation) -> Array:
@@ -97,10 +87,10 @@ def out_of_boundary(now: Situation) -> Array:
 
 COSTS: dict[str, Callable[[Situation], Array]] = {
     "cost_hazards": hazards,
-    "cost_vases_contact": vases_contact,
+    "cost_vases_contact": contact("vases"),
     "cost_vases_velocity": vases_velocity,
-    "cost_pillars": pillars,
-    "cost_gremlins": gremlins,
+    "cost_pillars": contact("pillars"),
+    "cost_gremlins": contact("gremlins"),
     "cost_buttons": buttons,
     "cost_out_of_boundary": out_of_boundary,
 }

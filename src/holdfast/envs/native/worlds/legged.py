@@ -9,7 +9,6 @@ from typing import Any
 
 from holdfast.envs.native.worlds import parts
 
-RED = [0.7412, 0.0431, 0.1843, 1.0]
 CORNERS = ((1, 1), (-1, 1), (-1, -1), (1, -1))
 ANT_HINGES = tuple(f"{part}_{leg}" for leg in (1, 2, 3, 4) for part in ("hip", "ankle"))
 ANT_REST = tuple((-1 if i in (3, 5) else 1, pi / 2 if i % 2 else 0.0) for i in range(8))
@@ -18,12 +17,12 @@ ANT_REST = tuple((-1 if i in (3, 5) else 1, pi / 2 if i % 2 else 0.0) for i in r
 def build_ant(spec: Any, root: Any) -> None:
     """A ball with four legs of three capsules; hips turn about z, ankles about a diagonal."""
     root.add_freejoint(name="agent")
-    parts.geom(root, parts.SPHERE, (0.0625,), density=5, rgba=RED)
+    parts.geom(root, parts.SPHERE, (0.0625,), density=5, rgba=parts.RED)
     strong: dict[str, Any] = {"armature": 1, "damping": 1}
 
     def limb(body: Any, x: float, y: float) -> None:
         ends = [0, 0, 0, x, y, 0]
-        parts.geom(body, parts.CAPSULE, (0.02,), fromto=ends, density=5, rgba=RED)
+        parts.geom(body, parts.CAPSULE, (0.02,), fromto=ends, density=5, rgba=parts.RED)
 
     for leg, (sx, sy) in enumerate(CORNERS, 1):
         fixed = parts.child(root, f"leg_{leg}")
@@ -53,7 +52,7 @@ def doggo_leg(trunk: Any, leg: int) -> None:
 
     def limb(body: Any, start: tuple[float, ...], end: tuple[float, ...]) -> None:
         ends = [*start, *end]
-        parts.geom(body, parts.CAPSULE, (0.016,), fromto=ends, density=20, rgba=RED)
+        parts.geom(body, parts.CAPSULE, (0.016,), fromto=ends, density=20, rgba=parts.RED)
 
     shoulder = parts.child(trunk, f"leg_{leg}")
     limb(shoulder, (0.05 * sx, 0, 0), (0.1 * sx, 0.05 * sy, 0))
@@ -81,14 +80,14 @@ def build_doggo(spec: Any, root: Any) -> None:
     """Two trunks joined by a passive waist, two legs on each."""
     root.add_freejoint(name="agent")
     ends = [0, 0, 0, 0.1, 0, 0]
-    parts.geom(root, parts.CYLINDER, (0.0375,), fromto=ends, density=2, rgba=RED)
+    parts.geom(root, parts.CYLINDER, (0.0375,), fromto=ends, density=2, rgba=parts.RED)
     doggo_leg(root, 1)
     doggo_leg(root, 4)
     rear = parts.child(root, "rear_trunk")
     span = [-0.523599, 0.523599]
     parts.joint(rear, "waist", parts.HINGE, (1, 0, 0), range=span, **SPRINGY)
     ends = [-0.1, 0, 0, 0, 0, 0]
-    parts.geom(rear, parts.CYLINDER, (0.0375,), fromto=ends, density=2, rgba=RED)
+    parts.geom(rear, parts.CYLINDER, (0.0375,), fromto=ends, density=2, rgba=parts.RED)
     doggo_leg(rear, 2)
     doggo_leg(rear, 3)
     for name in DOGGO_HINGES:

@@ -23,18 +23,14 @@ BALL = mujoco.mjtJoint.mjJNT_BALL
 SENSORS = mujoco.mjtSensor
 OBJECTS = mujoco.mjtObj
 CONDIM = 6
+RED = [0.7412, 0.0431, 0.1843, 1.0]
+"""Of all robots."""
 
 
 def geom(body: Any, kind: Any, size: Vector = (), **options: Any) -> Any:
     """A colliding geom; `fromto` gives capsules and cylinders by their end points."""
     padded = [*size, *[0.0] * (3 - len(size))]
     return body.add_geom(type=kind, size=padded, condim=CONDIM, **options)
-
-
-def visual(body: Any, kind: Any, size: Vector, rgba: Vector, **options: Any) -> Any:
-    """A geom that is drawn and never touched."""
-    shown: dict[str, Any] = {"contype": 0, "conaffinity": 0, "rgba": list(rgba)}
-    return geom(body, kind, size, **shown, **options)
 
 
 def joint(body: Any, name: str, kind: Any, axis: Vector = (0, 0, 1), **options: Any) -> Any:

@@ -68,7 +68,6 @@ class Physics:
         self.free_positions = free.reshape(num_envs, -1, 3)
         """[N, F, 3] free bodies in layout order."""
         self.free_velocities = velocities.reshape(num_envs, -1, 6)[:, :, :3]
-        self._rotated = not self._robot.free
         self._heading = np.zeros((num_envs, 2))
 
     def _index(self, model: Model) -> None:
@@ -91,16 +90,13 @@ class Physics:
         self._free_dofs = [int(model.jnt_dofadr[joint]) for joint in joints]
         self._hinges = [int(adr) for adr in model.jnt_qposadr[model.actuator_trnid[:, 0]]]
         owner = np.full(model.nbody, costs.NOTHING, np.int64)
-        for body, entry in zip(self._free, self._free_entries, strict=True):
-            owner[body] = entry
-        for body, entry in zip(self._solid, self._solid_entries, strict=True):
-            owner[body] = entry
+        owner[self._free] = self._free_entries
+        owner[self._solid] = self._solid_entries
         owner[model.body_rootid == root] = costs.ROBOT
         owner[0] = costs.NOTHING
         self.geom_entry = owner[model.geom_bodyid]
-        """[geoms] the layout entry that owns each geom, or `AGENT`, or `NOTHING`."""
-        substitutes = not self._robot.runge_kutta and not self._gremlins
-        self._forward_serves_next = substitutes
+        """[geoms] the layout entry that owns each geom, or `ROBOT`, or `NOTHING`."""
+        self._forward_serves_next = not self._robot.runge_kutta and not self._gremlins
 
     def _views_of(self, data: Data) -> list[Array]:
         root, free = self._root, self._free
@@ -114,7 +110,7 @@ class Physics:
     def velocity(self, which: Any) -> Array:
         """[n, 2] velocity of the root's origin in the world."""
         speed = self._root_velocity[which]
-        if not self._rotated:
+        if self._robot.free:
             return speed
         c, s = self._heading[which].T
         return np.stack((c * speed[:, 0] - s * speed[:, 1], s * speed[:, 0] + c * speed[:, 1]), 1)

@@ -12,7 +12,6 @@ from typing import Any
 from holdfast.envs.native.engine import mujoco
 from holdfast.envs.native.worlds import parts
 
-RED = [0.7412, 0.0431, 0.1843, 1.0]
 BLACK = [0.1, 0.1, 0.1, 1.0]
 FILLER = (0.04411, 0.02467, 0.02467)
 FRAME = (0.5, 0.5, -0.5, 0.5)
@@ -39,7 +38,7 @@ def add_hull(spec: Any) -> None:
     """Let the chassis collide: needed where there is something as high as it to hit."""
     spec.add_mesh(name="chassis", uservert=chassis_hull())
     body = next(body for body in spec.bodies if body.name == "chassis")
-    parts.geom(body, parts.MESH, meshname="chassis", density=0, rgba=RED)
+    parts.geom(body, parts.MESH, meshname="chassis", density=0, rgba=parts.RED)
     for wheel in ("left_front_wheel", "right_front_wheel"):
         spec.add_exclude(bodyname1="chassis", bodyname2=wheel)
 
@@ -79,7 +78,7 @@ def build(spec: Any, root: Any) -> None:
     root.add_freejoint(name="agent")
     carrier = parts.child(root, "carrier", (-0.16, 0, 0))
     size, pos = (0.0165, 0.0875, 0.015), [0.39, 0, 0.04]
-    parts.geom(carrier, parts.BOX, size, pos=pos, density=5, rgba=RED)
+    parts.geom(carrier, parts.BOX, size, pos=pos, density=5, rgba=parts.RED)
     chassis = parts.child(carrier, "chassis")
     parts.inertia(
         chassis,

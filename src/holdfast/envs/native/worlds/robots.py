@@ -13,8 +13,6 @@ from holdfast.envs.native.engine import mujoco
 from holdfast.envs.native.worlds import legged, parts, racecar
 from holdfast.envs.native.worlds.tasks import LEVELS, Kind, Level
 
-RED = (0.7412, 0.0431, 0.1843, 1.0)
-
 
 @dataclass(frozen=True)
 class Robot:
@@ -53,8 +51,8 @@ def build_point(spec: Any, root: Any) -> None:
     parts.joint(root, "y", parts.SLIDE, (0, 1, 0), damping=0.01)
     parts.joint(root, "z", parts.HINGE, (0, 0, 1), damping=0.005)
     friction = [1, 0.01, 0.01]
-    parts.geom(root, parts.SPHERE, (0.1,), friction=friction, density=1, rgba=list(RED))
-    parts.geom(root, parts.BOX, (0.05,) * 3, pos=[0.1, 0, 0], density=1, rgba=list(RED))
+    parts.geom(root, parts.SPHERE, (0.1,), friction=friction, density=1, rgba=parts.RED)
+    parts.geom(root, parts.BOX, (0.05,) * 3, pos=[0.1, 0, 0], density=1, rgba=parts.RED)
     parts.actuator(spec, "agent", parts.AT_SITE, 0.3, force=0.05)
     parts.actuator(spec, "z", parts.IN_PARENT, 0.3, force=0.05, servo=(0, 0, -1))
 
@@ -72,17 +70,17 @@ def build_car(spec: Any, root: Any) -> None:
     """Two driven wheels and a caster; it drives towards its own -y."""
     root.add_freejoint(name="agent")
     for size, pos in CAR_BOXES:
-        parts.geom(root, parts.BOX, size, pos=list(pos), density=5, rgba=list(RED))
+        parts.geom(root, parts.BOX, size, pos=list(pos), density=5, rgba=parts.RED)
     for name, sign in (("left", -1), ("right", 1)):
         wheel = parts.child(root, name, (0.1 * sign, 0.1, -0.05))
         parts.joint(wheel, name, parts.HINGE, (1, 0, 0))
         inner, outer = sorted((0.005 * sign, 0.055 * sign))
         ends = [inner, 0, 0, outer, 0, 0]
-        parts.geom(wheel, parts.CYLINDER, (0.05,), fromto=ends, density=5, rgba=list(RED))
+        parts.geom(wheel, parts.CYLINDER, (0.05,), fromto=ends, density=5, rgba=parts.RED)
         parts.actuator(spec, name, parts.IN_PARENT, 1.0, force=0.02)
     caster = parts.child(root, "rear", (0, -0.1, -0.05))
     parts.joint(caster, "rear", parts.BALL)
-    parts.geom(caster, parts.SPHERE, (0.05,), density=5, rgba=list(RED))
+    parts.geom(caster, parts.SPHERE, (0.05,), density=5, rgba=parts.RED)
 
 
 ROBOTS = {
