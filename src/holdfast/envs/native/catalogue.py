@@ -5,14 +5,11 @@ from dataclasses import dataclass
 
 from holdfast.envs.native.batch.lockstep import LockstepEnv
 from holdfast.envs.native.batch.navigation import NavigationSimulation
-from holdfast.envs.native.batch.velocity import VelocitySimulation, build
-from holdfast.envs.native.simulation import Simulation
+from holdfast.envs.native.batch.velocity import VelocitySimulation
 from holdfast.envs.native.worlds import NATIVE_IDS
 from holdfast.envs.native.worlds.costs import available
-from holdfast.envs.native.worlds.physics import SUBSTEPS
-from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
-from holdfast.envs.native.worlds.velocity_tasks import RUNNERS, VELOCITY_TASKS
+from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.worker import Start
 from holdfast.envs.workers import WorkerEnv
 from holdfast.settings import near_miss
@@ -28,7 +25,7 @@ def check_id(env_id: str) -> None:
         )
 
 
-def simulate(env_id: str, num_envs: int) -> Simulation:
+def simulate(env_id: str, num_envs: int) -> VelocitySimulation | NavigationSimulation:
     """The simulators behind an id."""
     check_id(env_id)
     if num_envs < 1:
@@ -129,20 +126,16 @@ class Description:
 
 def describe(env_id: str) -> Description:
     """Spaces, costs, time limit and threshold of a native task."""
-    env = lockstep(env_id, 1, None)
-    simulation = env.simulation
-    if env_id in VELOCITY_TASKS:
-        task = VELOCITY_TASKS[env_id]
+    simulation = simulate(env_id, 1)
+    if isinstance(simulation, VelocitySimulation):
+        task = simulation.task
         speed = "speed in the plane" if task.sideways else "forward speed"
         aim, objects = f"run forward, {speed} at most {task.threshold}", ()
-        step = build(RUNNERS[task.robot]).opt.timestep * RUNNERS[task.robot].frame_skip
         threshold: float | None = task.threshold
     else:
-        robot, name = NAVIGATION_TASKS[env_id]
-        level = level_for(robot, name)
+        level = simulation.level
         aim = GOALS[level.reward]
         objects = tuple((kind.name, kind.number) for kind in level.kinds)
-        step = ROBOTS[robot].timestep * SUBSTEPS
         threshold = level.limits[0] if level.limits[0] < float("inf") else None
     return Description(
         env_id,
@@ -154,6 +147,6 @@ def describe(env_id: str) -> Description:
         simulation.cost_keys,
         objects,
         simulation.time_limit,
-        float(step),
+        simulation.seconds_per_step,
         threshold,
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from holdfast.envs.native import engine
 from holdfast.envs.native.simulation import Array, Indices, Outcome
 from holdfast.envs.native.worlds import costs, layout, observe, rewards
-from holdfast.envs.native.worlds.physics import Physics
+from holdfast.envs.native.worlds.physics import SUBSTEPS, Physics
 from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 
 TIMER = 10
@@ -30,6 +30,7 @@ class NavigationSimulation:
     def __init__(self, robot: str, level: str, num_envs: int) -> None:
         self.robot_name, self.robot, self.level = robot, ROBOTS[robot], level_for(robot, level)
         self.num_envs, self.time_limit = num_envs, self.level.time_limit
+        self.seconds_per_step = self.robot.timestep * SUBSTEPS
         self.plan = layout.plan(self.level, self.robot.z)
         self.physics = Physics(robot, self.level, self.plan, num_envs)
         self.lidar = observe.lidar(self.level, self.plan)

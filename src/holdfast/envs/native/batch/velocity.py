@@ -46,7 +46,7 @@ class VelocitySimulation:
         self._all_views = [view for views in self._views for view in views]
         self._rows = np.empty((num_envs, sum(view.size for view in self._views[0])))
         self._flat = self._rows.reshape(-1)
-        self._dt = model.opt.timestep * self.robot.frame_skip
+        self.seconds_per_step: float = model.opt.timestep * self.robot.frame_skip
         self._weights = (model.body_mass / model.body_mass.sum())[:, None]
         self._generators = [np.random.default_rng(i) for i in range(num_envs)]
         self._place = np.zeros((num_envs, 2))
@@ -136,7 +136,7 @@ class VelocitySimulation:
         """Reward, cost and end of the gathered states, given the places before them."""
         robot, rows, nq = self.robot, self._rows, self.model.nq
         place = self._places(rows)
-        self._velocity = velocity = (place - self._place) / self._dt
+        self._velocity = velocity = (place - self._place) / self.seconds_per_step
         self._place = place
         if robot.dynamics:  # the original squares the controls here, and they are doubles
             action = action.astype(np.float64)
