@@ -98,6 +98,12 @@ def adopt(batch: object, source: object, names: Iterable[str] = OPTIONAL) -> Non
             setattr(batch, name, getattr(source, name))
 
 
+def check_count(num_envs: int) -> None:
+    """Refuse a batch of none."""
+    if num_envs < 1:
+        raise ValueError(f"num_envs={num_envs} must be at least 1.")
+
+
 def actions_of(label: str, action: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """The actions of a step as an array of this shape, or a sentence on what they should be."""
     array = np.asarray(action)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Floats, Snapshot, Step, actions_of
+from holdfast.envs.base import Floats, Snapshot, Step, actions_of, check_count
 from holdfast.envs.probe import Probe
 
 
@@ -19,8 +19,7 @@ class ProbeEnv:
     def __init__(
         self, probe: Probe, num_envs: int, constraints: Sequence[str] | None = None
     ) -> None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs={num_envs} must be at least 1.")
+        check_count(num_envs)
         names = tuple(probe.cost_limits)
         chosen = names if constraints is None else tuple(constraints)
         if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(names):

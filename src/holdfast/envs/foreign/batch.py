@@ -21,7 +21,7 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of
+from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, check_count
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
     EnvSource,
@@ -267,8 +267,7 @@ def _open_others(source: EnvSource, opened: list[Any], num_envs: int, label: str
 
 
 def _check(source: EnvSource, num_envs: int, vectorise: str, workers: int) -> None:
-    if num_envs < 1:
-        raise ValueError(f"num_envs={num_envs} must be at least 1.")
+    check_count(num_envs)
     if workers < 0:
         raise ValueError(f"workers={workers} must be at least 0; 0 means one for each core.")
     if vectorise not in ("auto", "sync", "process"):

@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec as P
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of, adopt
+from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of, adopt, check_count
 from holdfast.envs.functional.states import Model, traced
 from holdfast.envs.functional.worlds import (
     DevicePolicy,
@@ -56,8 +56,7 @@ class FunctionalBatch:
     can_snapshot = True
 
     def __init__(self, model: Model, num_envs: int) -> None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs={num_envs} must be at least 1.")
+        check_count(num_envs)
         self._model, self.num_envs = model, num_envs
         self.observation_space, self.action_space = model.observation_space, model.action_space
         self.native_action_space: gym.Space[Any] = model.native_action_space

@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 
+from holdfast.envs.base import check_count
 from holdfast.envs.native.batch.lockstep import LockstepEnv
 from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.batch.velocity import VelocitySimulation
@@ -28,8 +29,7 @@ def check_id(env_id: str) -> None:
 def simulate(env_id: str, num_envs: int) -> VelocitySimulation | NavigationSimulation:
     """The simulators behind an id."""
     check_id(env_id)
-    if num_envs < 1:
-        raise ValueError(f"num_envs={num_envs} must be at least 1.")
+    check_count(num_envs)
     if env_id in VELOCITY_TASKS:
         return VelocitySimulation(VELOCITY_TASKS[env_id], num_envs)
     robot, level = NAVIGATION_TASKS[env_id]
@@ -58,8 +58,7 @@ def make(
     """
     if workers < 0:
         raise ValueError(f"workers={workers} must not be negative; 0 keeps all in this process.")
-    if num_envs < 1:
-        raise ValueError(f"num_envs={num_envs} must be at least 1.")
+    check_count(num_envs)
     if workers == 0:
         return lockstep(env_id, num_envs, constraints)
     return WorkerEnv(
