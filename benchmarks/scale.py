@@ -41,7 +41,7 @@ from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell
 from holdfast.envs.actors import on_cluster
 from holdfast.envs.make import find_source
-from holdfast.envs.worker import Process, Start, stop
+from holdfast.envs.worker import Process, Start, pickled, stop
 from holdfast.envs.workers import shares
 from holdfast.process import cores
 from holdfast.run import Run
@@ -125,7 +125,7 @@ def epoch_bytes(run: Run) -> tuple[dict[str, Any], Any, int]:
     actor = actor_of(run, state)
     noise = actor.draw(np.random.default_rng(0), (run.epoch_steps // run.num_envs, run.num_envs))
     data = collect_epoch(run, env, state, 1, None)[0].to_arrays()
-    return actor.to_arrays(), noise, sum(array.nbytes for array in data.values())
+    return {"actor": pickled(actor)}, noise, sum(array.nbytes for array in data.values())
 
 
 def hand_over(start: Start, run: Run, count: int, rounds: int) -> float:

@@ -10,6 +10,7 @@ import pytest
 from holdfast import make_env, make_run
 from holdfast.envs.acting import Actor, Normaliser
 from holdfast.envs.rollout import collect
+from holdfast.envs.worker import pickled, unpickled
 from holdfast.train import train
 from holdfast.train.environment import Spaces
 from holdfast.train.state import first_state, numpy_actor
@@ -103,7 +104,7 @@ def test_an_actor_crosses_to_another_process_whole():
     layers = ((rng.normal(size=(3, 4)).astype("f4"), rng.normal(size=4).astype("f4")),)
     seen = Normaliser(rng.normal(size=3), rng.random(3), 7.0)
     for actor in (Actor(layers, np.ones(4, "f4"), (), seen, True), Actor(layers, None, (2, 2))):
-        again = Actor.from_arrays(actor.to_arrays())
+        again = unpickled(pickled(actor))
         obs, noise = rng.normal(size=(5, 3)), actor.draw(rng, (5,))
         acted = [a.act(a.view(obs), noise)[0] for a in (actor, again)]
         np.testing.assert_array_equal(*acted)

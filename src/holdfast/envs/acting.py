@@ -10,10 +10,9 @@ differently in products of different height, so each row is multiplied by itself
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 
 from holdfast.core.networks import DENSE, Network
 from holdfast.envs.base import Floats
-from holdfast.settings import built
 
 Float32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
@@ -167,36 +165,6 @@ class Actor:
             return np.zeros((len(seen), self.noise_size), np.float32), self.blank(len(seen))
         out, memory = self.network(self.layers, seen[:, None, :], np)
         return out[:, 0], memory[:, 0]
-
-    def to_arrays(self) -> Arrays:
-        """Named arrays, for another process."""
-        arrays: Arrays = {"sizes": np.array(self.sizes, np.int64), "clip": np.array([self.clip])}
-        network = json.dumps(asdict(self.network)).encode()
-        arrays["network"] = np.frombuffer(network, np.uint8)
-        if self.std is not None:
-            arrays["std"] = self.std
-        if self.normaliser is not None:
-            arrays |= {"mean": self.normaliser.mean, "var": self.normaliser.var}
-            arrays["count"] = np.array([self.normaliser.count])
-        for i, (weight, bias) in enumerate(self.layers):
-            arrays |= {f"weight{i}": weight, f"bias{i}": bias}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Actor:
-        """The inverse of `to_arrays`."""
-        depth = sum(name.startswith("weight") for name in arrays)
-        seen = None
-        if "mean" in arrays:
-            seen = Normaliser(arrays["mean"], arrays["var"], float(arrays["count"][0]))
-        return cls(
-            tuple((arrays[f"weight{i}"], arrays[f"bias{i}"]) for i in range(depth)),
-            arrays.get("std"),
-            tuple(arrays["sizes"].tolist()),
-            seen,
-            bool(arrays["clip"][0]),
-            built(Network, json.loads(arrays["network"].tobytes()), "network"),
-        )
 
 
 def action_map(space: gym.Space[Any], clip: bool) -> Callable[[NDArray[Any]], NDArray[Any]]:

@@ -12,12 +12,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from holdfast.cluster import connect, first_line, refuse_versions
 from holdfast.envs.base import OnProgress, VecEnv
-from holdfast.envs.worker import SINGLE, Arrays, Disconnected, Message, Peer, Worker, failure
+from holdfast.envs.worker import (
+    SINGLE,
+    Arrays,
+    Disconnected,
+    Message,
+    Peer,
+    Worker,
+    failure,
+    pickled,
+)
 from holdfast.process import versions
 
 LOOK = 0.5
@@ -66,8 +74,7 @@ class ActorPeer:
         self.pending: Any = None
         self.reason = "by Ray"
         self.asked = time.monotonic()
-        pickled = np.frombuffer(cloudpickle.dumps(open_share), np.uint8)
-        self.tell({"versions": versions()}, {"open_share": pickled})
+        self.tell({"versions": versions()}, {"open_share": pickled(open_share)})
 
     def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
         try:

@@ -5,8 +5,9 @@
 
 As a process it ends when its parent closes the pipe or dies, however it dies: idle it sees the end
 of the pipe, at work it looks for its parent now and then. A message is a JSON header and arrays: no
-pickle, no shared memory, no names in the file system, so nothing is left behind when a process
-is killed, and the end of the pipe tells the other side.
+shared memory, no names in the file system, so nothing is left behind when a process is killed, and
+the end of the pipe tells the other side. Pickles, as arrays too, go towards the worker only: the
+function that opens its share, and the policy.
 """
 
 import io
@@ -24,8 +25,9 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import cloudpickle
 import numpy as np
+from numpy.typing import NDArray
 
-from holdfast.envs.acting import Actor, Arrays
+from holdfast.envs.acting import Arrays
 from holdfast.envs.base import Floats, OnProgress, VecEnv
 from holdfast.envs.rollout import Round, collect, play_round
 
@@ -91,6 +93,16 @@ def _read(pipe: BinaryIO, length: int) -> bytearray:
     return data
 
 
+def pickled(thing: object) -> NDArray[np.uint8]:
+    """An object on its way to a worker."""
+    return np.frombuffer(cloudpickle.dumps(thing), np.uint8)
+
+
+def unpickled(array: NDArray[np.uint8]) -> Any:
+    """The inverse of `pickled`."""
+    return cloudpickle.loads(array.tobytes())
+
+
 class Worker:
     """Opens the share of a batch that the first message brings, then does what it is asked."""
 
@@ -111,7 +123,7 @@ class Worker:
     def _done(self, message: Message) -> Arrays:
         env, arrays = self.env, message.arrays
         if env is None:
-            self.env = cloudpickle.loads(arrays["open_share"].tobytes())()
+            self.env = unpickled(arrays["open_share"])()
             return {}
         match message.head["do"]:
             case "reset":
@@ -123,15 +135,14 @@ class Worker:
                 final = {} if step.obs is step.next_obs else {"next_obs": step.next_obs}
                 return {name: getattr(step, name) for name in STEP_FIELDS} | final
             case "collect":
-                noise, memory = arrays.pop("noise"), arrays.pop("memory")
-                actor = Actor.from_arrays(arrays)
+                actor, noise = unpickled(arrays["actor"]), arrays["noise"]
                 rollout, self.obs, _ = collect(
-                    env, self.obs, actor, noise, memory=memory, on_progress=self.on_progress
-                )
+                    env, self.obs, actor, noise,
+                    memory=arrays["memory"], on_progress=self.on_progress,
+                )  # fmt: skip
                 return rollout.to_arrays() | {"last": self.obs}
             case "play":
-                wanted = Round(**message.head["round"])
-                actor = Actor.from_arrays(arrays)
+                actor, wanted = unpickled(arrays["actor"]), Round(**message.head["round"])
                 return {"rows": play_round(env, actor, wanted, self.on_progress)}
             case "snapshot":
                 return env.snapshot()
@@ -224,7 +235,7 @@ Start = Callable[[Callable[[], VecEnv]], Peer]
 
 
 class Process:
-    """A worker process on one thread. Only the function is pickled, and only towards it."""
+    """A worker process on one thread."""
 
     def __init__(self, open_share: Callable[[], VecEnv]) -> None:
         self.process = subprocess.Popen(
@@ -235,7 +246,7 @@ class Process:
             env=os.environ | SINGLE,
             start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
         )
-        self.tell({}, {"open_share": np.frombuffer(cloudpickle.dumps(open_share), np.uint8)})
+        self.tell({}, {"open_share": pickled(open_share)})
 
     def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
         with suppress(Disconnected):

@@ -39,6 +39,7 @@ from holdfast.envs.worker import (
     Peer,
     Process,
     Start,
+    pickled,
     stop,
 )
 
@@ -129,9 +130,10 @@ class WorkerEnv:
         """Let every worker act by itself for noise.shape[0] steps; noise [T, N, A]."""
         self._check_started()
         check_noise(noise, self.num_envs, actor)
-        policy, kept = actor.to_arrays(), actor.blank(self.num_envs) if memory is None else memory
+        policy, kept = pickled(actor), actor.blank(self.num_envs) if memory is None else memory
         given: list[Arrays] = [
-            policy | {"noise": noise[:, share], "memory": kept[share]} for share in self._shares
+            {"actor": policy, "noise": noise[:, share], "memory": kept[share]}
+            for share in self._shares
         ]
         answers = self._ask([{"do": "collect"}] * len(given), given, on_progress)
         self._obs = np.concatenate([answer.pop("last") for answer in answers])
@@ -142,7 +144,7 @@ class WorkerEnv:
         self._obs, self._since = None, []
         parts = [replace(wanted, first=wanted.first + share.start) for share in self._shares]
         heads = [{"do": "play", "round": asdict(part)} for part in parts]
-        return _joined(self._ask(heads, [actor.to_arrays()] * len(heads)), "rows")
+        return _joined(self._ask(heads, [{"actor": pickled(actor)}] * len(heads)), "rows")
 
     @property
     def observation(self) -> Floats:
