@@ -114,7 +114,7 @@ class Perturbed:
     can_snapshot = False
 
     def __init__(self, env: VecEnv, noise: NDArray[np.float64], delay: int) -> None:
-        self._env, self._noise, self._delay = env, noise, delay
+        self._env, self._noise = env, noise
         self.num_envs, self.cost_names = env.num_envs, env.cost_names
         self.observation_space, self.action_space = env.observation_space, env.action_space
         adopt(self, env)

@@ -12,7 +12,6 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
 from holdfast.envs.check.evidence import Finding, Recording, print_findings, record, same
@@ -26,7 +25,7 @@ from holdfast.envs.check.rules import (
     type_findings,
 )
 from holdfast.envs.check.vec_env import check_vec_env
-from holdfast.envs.foreign.costs import CostFunction, CostSource, find_cost, read_cost
+from holdfast.envs.foreign.costs import CostFunction, find_cost, read_cost
 from holdfast.envs.foreign.references import load
 from holdfast.envs.foreign.source import (
     EnvSource,
@@ -95,12 +94,11 @@ def _check_batch(
     found: list[Finding] = []
     count = size_of(env) if is_batch(env) else 2
     try:
-        args = None if isinstance(env, Factory | Functional) else env_args
-        batch = make_env(env, count, env_args=args, constraints=constraints, cost=cost)
+        batch = make_env(env, count, env_args=env_args, constraints=constraints, cost=cost)
     except ValueError as error:
         return [_split("opening", error)]
     try:
-        for finding in check_vec_env(batch, seed):
+        for finding in check_vec_env(batch, seed):  # one by one: it may raise after some
             found.append(finding)
     except Exception as error:
         found.append(_failure("running", error, "actions were inside action_space."))
@@ -185,17 +183,13 @@ def _costs(plan: _Plan, label: str, seen: Recording) -> Iterator[Finding]:
     reward = np.array([np.asarray(step.reward).item() for step in seen.steps], np.float64)
     try:
         source = find_cost(label, seen.steps[0], plan.constraints, plan.cost)
-        cost = _read(source, seen)
+        rows = [np.reshape(read_cost(source, step), -1) for step in seen.steps]
+        cost = np.array(rows, np.float64)
     except Exception as error:
         yield _split("cost", error)
         yield from number_findings(reward, np.empty((0, 0)), ())
         return
     yield from number_findings(reward, cost, source.names)
-
-
-def _read(source: CostSource, seen: Recording) -> NDArray[np.float64]:
-    """[T, K]"""
-    return np.array([np.reshape(read_cost(source, step), -1) for step in seen.steps], np.float64)
 
 
 def _determinism(plan: _Plan, env: Any, actions: ActionSpace, seen: Recording) -> Iterator[Finding]:

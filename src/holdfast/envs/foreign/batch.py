@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -83,8 +82,7 @@ def open_foreign(
     opened = [open_env(source) if first is None else first]
     try:
         with deadline(timeout):
-            layout = inspect_env(opened[0], label_of(opened[0]), constraints, cost, clip_actions)
-        layout = replace(layout, timeout=timeout)
+            layout = inspect_env(opened[0], constraints, cost, clip_actions, timeout)
         share = partial(_open_share, source, layout)
         wanted = min(workers or cores(), num_envs)
         shared = vectorise == "process" or start is not None

@@ -66,7 +66,7 @@ class Layout:
     cost: CostSource
     clip_actions: bool
     time_limit: int | None
-    timeout: float = 0.0
+    timeout: float
     """Seconds that a step or reset of the whole batch may take; 0: for ever."""
 
 
@@ -229,12 +229,13 @@ def step_env(env: Any, obs: Any, action: Any) -> Transition:
 
 def inspect_env(
     env: Any,
-    label: str,
-    constraints: Sequence[str] | None = None,
-    cost: CostFunction | None = None,
-    clip_actions: bool = True,
+    constraints: Sequence[str] | None,
+    cost: CostFunction | None,
+    clip_actions: bool,
+    timeout: float,
 ) -> Layout:
     """Learn spaces and cost from one seeded reset and step; the caller resets again."""
+    label = label_of(env)
     if isinstance(env, gym.vector.VectorEnv):
         raise ValueError(
             f"Env {label} is vectorised already: let the function that makes it take num_envs, or "
@@ -250,7 +251,7 @@ def inspect_env(
     source = find_cost(label, step_env(env, obs, action), constraints, cost)
     return Layout(
         label, native_observations, native_actions, observation_space, action_space, source,
-        clip_actions, time_limit_of(env),
+        clip_actions, time_limit_of(env), timeout,
     )  # fmt: skip
 
 
