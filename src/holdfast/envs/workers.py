@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class WorkerEnv:
 
     def step(self, action: NDArray[Any]) -> Step:
         """Advance all by one step."""
-        self._check_started()
+        self._started()
         action = actions_of(self.label, action, self._action_shape)
         given: list[Arrays] = [{"action": action[share]} for share in self._shares]
         answers = self._ask([{"do": "step"}] * len(given), given)
@@ -128,7 +128,7 @@ class WorkerEnv:
         memory: Float32 | None = None,
     ) -> Rollout:
         """Let every worker act by itself for noise.shape[0] steps; noise [T, N, A]."""
-        self._check_started()
+        self._started()
         check_noise(noise, self.num_envs, actor)
         policy, kept = pickled(actor), actor.blank(self.num_envs) if memory is None else memory
         given: list[Arrays] = [
@@ -149,12 +149,11 @@ class WorkerEnv:
     @property
     def observation(self) -> Floats:
         """[N, O] what to act on next."""
-        self._check_started()
-        return cast(Floats, self._obs).copy()
+        return self._started().copy()
 
     def snapshot(self) -> Snapshot:
         """Everything the future depends on, as named arrays with a row for each environment."""
-        self._check_started()
+        self._started()
         answers = self._ask([{"do": "snapshot"}] * len(self._shares))
         if self._replaces:
             self._since = [[({"do": "restore"}, answer) for answer in answers]]
@@ -177,9 +176,10 @@ class WorkerEnv:
         """End the workers."""
         self._finalizer()
 
-    def _check_started(self) -> None:
+    def _started(self) -> Floats:
         if self._obs is None:
             raise ValueError(f"{self.label} was used before its first reset; call reset(seed).")
+        return self._obs
 
     def _ask(
         self,

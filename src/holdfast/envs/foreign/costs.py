@@ -8,7 +8,7 @@ real step and settles on a source; `read_cost` then reads K numbers from every s
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -50,6 +50,12 @@ class CostSource:
         """The constraints that are added up to one, each of which could have its own limit."""
         added = self.keys if self.kind == "sum" and len(self.keys) > 1 else ()
         return tuple(key.removeprefix("cost_") for key in added)
+
+    def called(self, step: Transition) -> Any:
+        """What the user's function says of a step."""
+        assert self.function is not None
+        more = (step.info,) if self.wants_info else ()
+        return self.function(step.obs, step.action, step.next_obs, *more)
 
 
 def find_cost(
@@ -105,11 +111,7 @@ def cost_keys(info: Mapping[str, Any]) -> tuple[str, ...]:
 def _raw(source: CostSource, step: Transition) -> Any:
     match source.kind:
         case "function":
-            assert source.function is not None
-            given = (step.obs, step.action, step.next_obs)
-            return (
-                source.function(*given, step.info) if source.wants_info else source.function(*given)
-            )
+            return source.called(step)
         case "returned":
             return step.cost
         case "info":
@@ -143,7 +145,7 @@ def _named(
         names = constraints
     else:
         raise ValueError(_mismatch(label, seen, count, constraints))
-    return CostSource(source.kind, names, source.keys, source.function, source.wants_info)
+    return replace(source, names=names)
 
 
 def _named_keys(info: Mapping[str, Any], constraints: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -34,7 +34,7 @@ def final_of(seen: Transition, ended: Bools, before: Any) -> Any:
     only a truncated episode asks for its value, one step early.
     """
     kept = seen.info.get("final_obs")
-    mend = lambda whole, last: patched(whole, last, ended)
+    mend = lambda whole, last: placed(whole, as_array(last)[ended], ended)
     if not ended.any():
         return seen.next_obs
     if kept is None:
@@ -47,13 +47,8 @@ def final_of(seen: Transition, ended: Bools, before: Any) -> Any:
     return mapped(mend, seen.next_obs, kept)
 
 
-def patched(whole: Any, last: Any, ended: Bools) -> NDArray[Any]:
-    result = as_array(whole).copy()
-    result[ended] = as_array(last)[ended]
-    return result
-
-
 def placed(whole: Any, some: Any, rows: Any) -> NDArray[Any]:
+    """The whole with some of its rows in place of its own."""
     result = as_array(whole).copy()
     result[np.asarray(rows)] = as_array(some)
     return result

@@ -213,9 +213,8 @@ def _transition(state: Any, action: Array, reached: Any) -> Transition:
 
 def _read(source: CostSource, step: Transition) -> Array:
     """[K] the twin of `foreign.costs.read_cost`."""
-    if source.function is not None:
-        given = (step.obs, step.action, step.next_obs)
-        return source.function(*given, step.info) if source.wants_info else source.function(*given)
+    if source.kind == "function":
+        return source.called(step)
     values = [jnp.ravel(step.info[key]).astype(jnp.float32) for key in source.keys]
     if source.kind == "sum":
         return jnp.sum(jnp.stack([value[0] for value in values])).reshape(1)
