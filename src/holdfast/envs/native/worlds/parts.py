@@ -23,8 +23,6 @@ BALL = mujoco.mjtJoint.mjJNT_BALL
 SENSORS = mujoco.mjtSensor
 OBJECTS = mujoco.mjtObj
 CONDIM = 6
-RED = [0.7412, 0.0431, 0.1843, 1.0]
-"""Of all robots."""
 
 
 def geom(body: Any, kind: Any, size: Vector = (), **options: Any) -> Any:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The five navigation robots as data: how each is built, started, observed, and when it dies.
 
-Point and Car are built here, Racecar and the legged two in their own files. Observations start
-with four inertial sensors at the robot's site, then what is listed for the robot.
+Observations start with four inertial sensors at the robot's site, then what is listed for it.
 """
 
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.envs.native.engine import mujoco
-from holdfast.envs.native.worlds import legged, parts, racecar
+from holdfast.envs.native.worlds import bodies, parts
 from holdfast.envs.native.worlds.tasks import LEVELS, Kind, Level
 
 
@@ -45,56 +44,18 @@ class Robot:
     box_keepout: float = 0.2
 
 
-def build_point(spec: Any, root: Any) -> None:
-    """A ball that slides and turns, with a nose; pushed at its site, turned by a servo."""
-    parts.joint(root, "x", parts.SLIDE, (1, 0, 0), damping=0.01)
-    parts.joint(root, "y", parts.SLIDE, (0, 1, 0), damping=0.01)
-    parts.joint(root, "z", parts.HINGE, (0, 0, 1), damping=0.005)
-    friction = [1, 0.01, 0.01]
-    parts.geom(root, parts.SPHERE, (0.1,), friction=friction, density=1, rgba=parts.RED)
-    parts.geom(root, parts.BOX, (0.05,) * 3, pos=[0.1, 0, 0], density=1, rgba=parts.RED)
-    parts.actuator(spec, "agent", parts.AT_SITE, 0.3, force=0.05)
-    parts.actuator(spec, "z", parts.IN_PARENT, 0.3, force=0.05, servo=(0, 0, -1))
-
-
-CAR_BOXES = (
-    ((0.1, 0.1, 0.05), (0, 0, 0)),
-    ((0.1, 0.01, 0.05), (0, 0.15, 0)),
-    ((0.01, 0.025, 0.03), (0, 0.125, 0)),
-    ((0.05, 0.01, 0.05), (0, -0.165, 0)),
-    ((0.05, 0.03, 0.01), (0, -0.13, 0.04)),
-)
-
-
-def build_car(spec: Any, root: Any) -> None:
-    """Two driven wheels and a caster; it drives towards its own -y."""
-    root.add_freejoint(name="agent")
-    for size, pos in CAR_BOXES:
-        parts.geom(root, parts.BOX, size, pos=list(pos), density=5, rgba=parts.RED)
-    for name, sign in (("left", -1), ("right", 1)):
-        wheel = parts.child(root, name, (0.1 * sign, 0.1, -0.05))
-        parts.joint(wheel, name, parts.HINGE, (1, 0, 0))
-        inner, outer = sorted((0.005 * sign, 0.055 * sign))
-        ends = [inner, 0, 0, outer, 0, 0]
-        parts.geom(wheel, parts.CYLINDER, (0.05,), fromto=ends, density=5, rgba=parts.RED)
-        parts.actuator(spec, name, parts.IN_PARENT, 1.0, force=0.02)
-    caster = parts.child(root, "rear", (0, -0.1, -0.05))
-    parts.joint(caster, "rear", parts.BALL)
-    parts.geom(caster, parts.SPHERE, (0.05,), density=5, rgba=parts.RED)
-
-
 ROBOTS = {
-    "Point": Robot(build_point, 0.1, 0.002, free=False),
+    "Point": Robot(bodies.build_point, 0.1, 0.002, free=False),
     "Car": Robot(
-        build_car, 0.1, 0.004, ball="rear", box=0.125, box_density=0.0005, box_keepout=0.125
+        bodies.build_car, 0.1, 0.004, ball="rear", box=0.125, box_density=0.0005, box_keepout=0.125
     ),
-    "Racecar": Robot(racecar.build, 0.05, 0.004, runge_kutta=True, site=(0.02, 0, 0)),
+    "Racecar": Robot(bodies.build_racecar, 0.05, 0.004, runge_kutta=True, site=(0.02, 0, 0)),
     "Doggo": Robot(
-        legged.build_doggo, 0.22, 0.01, touch=legged.DOGGO_FEET, hinges=legged.DOGGO_HINGES
+        bodies.build_doggo, 0.22, 0.01, touch=bodies.DOGGO_FEET, hinges=bodies.DOGGO_HINGES
     ),
     "Ant": Robot(
-        legged.build_ant, 0.18, 0.01, runge_kutta=True, site=(0, 0, -0.02),
-        hinges=legged.ANT_HINGES, attitude=True, dies_below=0.08, rest=legged.ANT_REST,
+        bodies.build_ant, 0.18, 0.01, runge_kutta=True, site=(0, 0, -0.02),
+        hinges=bodies.ANT_HINGES, attitude=True, dies_below=0.08, rest=bodies.ANT_REST,
     ),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Any
 
 from holdfast.envs.native.engine import Model, mujoco
-from holdfast.envs.native.worlds import parts, racecar
+from holdfast.envs.native.worlds import bodies, parts
 from holdfast.envs.native.worlds.robots import ROBOTS, add_sensors, integrator
 from holdfast.envs.native.worlds.tasks import Kind, Level
 
@@ -111,7 +111,7 @@ def build(robot_name: str, level: Level, *, visual: bool = False) -> Model:
     root.add_site(name="agent", pos=list(robot.site))
     robot.build(spec, root)
     if robot_name == "Racecar" and (visual or any(kind.collides for kind in level.kinds)):
-        racecar.add_hull(spec)
+        bodies.add_hull(spec)
     spec.option.disableflags |= older_collider()
     add_sensors(spec, robot)
     add_objects(spec, level, visual)
