@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
 Snapshot = dict[str, NDArray[Any]]
+ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 OnProgress = Callable[[int], None]
 """Called now and then with the environment steps done in this epoch; may raise to stop."""
 
@@ -58,7 +59,7 @@ class VecEnv(Protocol):
     num_envs: int
     observation_space: gym.spaces.Box
     """Of one environment, flat: shape (O,)."""
-    action_space: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
+    action_space: ActionSpace
     """Of one environment."""
     cost_names: tuple[str, ...]
     """One name for each constraint, K >= 1."""

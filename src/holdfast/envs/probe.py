@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats
+from holdfast.envs.base import ActionSpace, Bools, Floats
 
 State = NDArray[Any]
 Move = tuple[State, Floats, Floats, Bools]
@@ -33,7 +33,7 @@ class Probe:
 
     summary: str
     observation_space: gym.spaces.Box
-    action_space: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
+    action_space: ActionSpace
     cost_limits: dict[str, float]
     """The limit on the mean episode cost of each constraint."""
     cost_bounds: dict[str, float]

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Arrays, Float32, action_map, box_scale
-from holdfast.envs.foreign.spaces import ActionSpace, plain_action_space, to_native
+from holdfast.envs.base import ActionSpace
+from holdfast.envs.foreign.spaces import plain_action_space, to_native
 from holdfast.export.parts import Part, parts_of
 
 

@@ -11,9 +11,10 @@ from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.envs.base import ActionSpace
 from holdfast.envs.foreign.costs import Transition
 from holdfast.envs.foreign.source import reset_env, step_env
-from holdfast.envs.foreign.spaces import ActionSpace, dtype_of, sample_actions, to_native
+from holdfast.envs.foreign.spaces import dtype_of, sample_actions, to_native
 
 
 @dataclass

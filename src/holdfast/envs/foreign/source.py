@@ -10,10 +10,10 @@ from typing import Any, cast
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
+from holdfast.envs.base import ActionSpace
 from holdfast.envs.foreign import references
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
-    ActionSpace,
     flat_observation_space,
     plain_action_space,
     still_action,

@@ -13,9 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Floats
-
-ActionSpace = spaces.Box | spaces.Discrete | spaces.MultiDiscrete
+from holdfast.envs.base import ActionSpace, Floats
 
 
 def flat_observation_space(space: Any, label: str) -> spaces.Box:

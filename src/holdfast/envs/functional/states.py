@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holdfast.envs.base import ActionSpace
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
-from holdfast.envs.foreign.spaces import ActionSpace, dtype_of, plain_action_space, still_action
+from holdfast.envs.foreign.spaces import dtype_of, plain_action_space, still_action
 from holdfast.envs.functional.source import Functional
 
 

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import OnProgress, Snapshot, Step, actions_of
+from holdfast.envs.base import ActionSpace, OnProgress, Snapshot, Step, actions_of
 from holdfast.envs.native.simulation import Array, Simulation
 from holdfast.envs.native.worlds import costs
 from holdfast.envs.rollout import Rollout, collect
 
 LIMIT = 25.0
 """Of every task and constraint, as in the published comparisons."""
-ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 
 
 def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> None:
