@@ -98,6 +98,15 @@ def pickled(thing: object) -> NDArray[np.uint8]:
     return np.frombuffer(cloudpickle.dumps(thing), np.uint8)
 
 
+def unsendable(thing: object) -> Exception | None:
+    """Why another process cannot have it (files, locks and simulators cannot be sent), if so."""
+    try:
+        pickled(thing)
+    except Exception as error:
+        return error
+    return None
+
+
 def unpickled(array: NDArray[np.uint8]) -> Any:
     """The inverse of `pickled`."""
     return cloudpickle.loads(array.tobytes())

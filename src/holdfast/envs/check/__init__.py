@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import ActionSpace, VecEnv
 from holdfast.envs.check.evidence import Finding, Recording, print_findings, record, same
 from holdfast.envs.check.rules import (
     action_space_findings,
@@ -34,14 +33,10 @@ from holdfast.envs.foreign.source import (
     label_of,
     open_env,
 )
-from holdfast.envs.foreign.spaces import (
-    ActionSpace,
-    flat_observation_space,
-    is_space,
-    plain_action_space,
-)
+from holdfast.envs.foreign.spaces import flat_observation_space, is_space, plain_action_space
 from holdfast.envs.functional.source import Functional, described, is_functional
 from holdfast.envs.make import find_source, is_batch, is_task, make_env, size_of
+from holdfast.envs.worker import unsendable
 
 __all__ = ["Finding", "check_env", "print_findings"]
 
@@ -131,7 +126,13 @@ def _check_single(plan: _Plan) -> Iterator[Finding]:
     finally:
         if not is_instance(plan.source):
             yield from _close(env)
-    yield from _sendable(plan.source)
+    error = None if is_instance(plan.source) else unsendable(plan.source)
+    if error is not None:
+        yield Finding(
+            "note", "worker processes",
+            f"the factory cannot be sent to worker processes: {type(error).__name__}: {error}",
+            "open files, locks and simulators inside the factory; vectorise='sync' works as it is.",
+        )  # fmt: skip
 
 
 def _spaces(env: Any) -> tuple[ActionSpace | None, list[Finding]]:
@@ -222,19 +223,6 @@ def _close(env: Any) -> Iterator[Finding]:
         yield Finding(
             "warning", "close", f"close() raised {type(error).__name__}: {error}",
             "make it safe to call once.",
-        )  # fmt: skip
-
-
-def _sendable(source: EnvSource) -> Iterator[Finding]:
-    if is_instance(source):
-        return
-    try:
-        cloudpickle.dumps(source)
-    except Exception as error:
-        yield Finding(
-            "note", "worker processes",
-            f"the factory cannot be sent to worker processes: {type(error).__name__}: {error}",
-            "open files, locks and simulators inside the factory; vectorise='sync' works as it is.",
         )  # fmt: skip
 
 

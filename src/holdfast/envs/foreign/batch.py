@@ -10,13 +10,12 @@ current episodes, and restoring plays these again (see `tape`).
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from typing import Any, Literal
 
-import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +35,7 @@ from holdfast.envs.foreign.source import (
 )
 from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
-from holdfast.envs.worker import Start
+from holdfast.envs.worker import Start, unsendable
 from holdfast.envs.workers import WorkerEnv
 from holdfast.process import cores, deadline
 
@@ -89,7 +88,7 @@ def open_foreign(
         if not shared and vectorise == "auto" and wanted > 1 and not is_instance(source):
             with deadline(timeout):
                 dear = workers or num_envs * _seconds_of_step(opened[0], layout) >= CHEAP
-            shared = bool(dear) and _sendable(share)
+            shared = bool(dear) and unsendable(share) is None
         if shared:
             model = ForeignEnv(opened, layout)
             batch = WorkerEnv(f"Env {layout.label}", model, num_envs, wanted, share, start)
@@ -101,15 +100,6 @@ def open_foreign(
         if not is_instance(source):
             close_all(opened)
         raise
-
-
-def _sendable(share: Callable[[int, int], "ForeignEnv"]) -> bool:
-    """Whether another process can open it; files, locks and simulators cannot be sent."""
-    try:
-        cloudpickle.dumps(share)
-    except Exception:
-        return False
-    return True
 
 
 def _seconds_of_step(env: Any, layout: Layout) -> float:
