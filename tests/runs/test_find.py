@@ -133,6 +133,10 @@ def test_a_longer_run_is_another_setting(tmp_path: Path):
     write_run(tmp_path / "b", {"name": "ctrpo"}, steps=30000)
     runs, skipped = load([tmp_path])
     assert {run.label for run in runs} == {"ctrpo (steps=3000)", "ctrpo (steps=30000)"}
+    write_run(tmp_path / "c", {"name": "ctrpo"}, steps=500_000)
+    write_run(tmp_path / "d", {"name": "ctrpo"}, steps=10_000_000)
+    found = {run.label for run in load([tmp_path])[0]}
+    assert {"ctrpo (steps=0.5M)", "ctrpo (steps=10M)"} < found
     assert skipped == ()
 
 

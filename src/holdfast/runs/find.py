@@ -93,6 +93,8 @@ def _names_a_setting(key: str) -> bool:
 
 
 def _short(value: Setting) -> str:
+    if isinstance(value, int) and value >= 100_000 and value % 100_000 == 0:
+        return f"{value / 1e6:g}M"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -164,7 +164,8 @@ function finalTable() {
       if (m === "reward" && bold.has(key)) value.className = "best";
       if (m === "regret" && boxed.has(key)) value.className = "box";
       if (m === "cost" && tasks[t].limits.length === 1 && +v.toFixed(1) >= tasks[t].limits[0]) value.className = "over";
-      stack.append(make("div", {}, value, make("span", {className: "ci", textContent: `[${one(low)}, ${one(high)}]`})));
+      const spread = final(l, t).seeds.length > 1 ? `[${one(low)}, ${one(high)}]` : "one seed";
+      stack.append(make("div", {}, value, make("span", {className: "ci", textContent: spread})));
     }
     return stack;
   };
