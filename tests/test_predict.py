@@ -196,7 +196,9 @@ def test_an_export_takes_and_gives_what_predict_does(kind, acted, tmp_path):
     (theirs,) = session.run(["action"], given)
     ours = agent.predict(many)
     assert theirs.shape == ours.shape and theirs.dtype == ours.dtype
-    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1.5e-6)
+    largest = max(np.abs(part).max() for part in given.values())
+    rounding = np.finfo(np.float32).eps * largest  # of sums over pixels, which processors order
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=max(1.5e-6, rounding))
     assert batch_space(actions, 200).contains(theirs)
     np.testing.assert_array_equal(reader(many), ours)
     for i in range(5):
