@@ -269,15 +269,17 @@ settings = { epoch_steps = 200, num_envs = 2, hidden = [4] }
 """
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", ["--version", "bench suite.toml --dry-run"])
-def test_a_closed_pipe_ends_a_command_quietly(words, tmp_path):
+def test_a_closed_pipe_ends_a_command_quietly(words, unbuffered, tmp_path):
     """As after `| head -3`; it shows while much is printed, and else at the end."""
     (tmp_path / "suite.toml").write_text(SUITE)
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "holdfast", *words.split()]
+    own = {"stderr": subprocess.PIPE, "env": os.environ | {"PYTHONUNBUFFERED": unbuffered}}
     try:
-        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path)
+        done = subprocess.run(command, stdout=writing, cwd=tmp_path, **own)
     finally:
         os.close(writing)
     assert done.returncode == cli.CUT_OFF

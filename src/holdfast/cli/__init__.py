@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         what, code = process.describe(stop)
         training.fail(f"{what}.", code)
     except (ValueError, RuntimeError, OSError) as error:
-        flush()
+        flush("\n" if isinstance(error, BrokenPipeError) else "")  # a line tells whose pipe it was
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
@@ -78,10 +78,10 @@ def run(args: list[str]) -> None:
         raise ValueError(f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}")
 
 
-def flush() -> None:
+def flush(last: str = "") -> None:
     """Write what is still to be printed; if nobody reads it any more (| head), end quietly."""
     try:
-        sys.stdout.flush()
+        print(end=last, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(CUT_OFF) from None
