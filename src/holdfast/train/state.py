@@ -61,14 +61,14 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
     constraints = len(spaces.limits)
     algorithm = run.algorithm
     sizes = choices(spaces.action)
-    actions = sum(sizes) or math.prod(spaces.action.shape or ())
-    refuse_huge(run, spaces, acting, actions)
+    refuse_huge(run, spaces, acting)
 
     def learner_of(key: Array) -> Learner:
         policy_key, critic_key = jax.random.split(key)
         if sizes:
             policy = init_categorical(policy_key, size, sizes, run.hidden, network=acting)
         else:
+            actions = outputs(spaces.action)
             policy = init_gaussian(policy_key, size, actions, run.hidden, network=acting)
         seen = size + acting.memory  # critics see what the policy remembers
         critics = init_critics(critic_key, seen, constraints, run.hidden, judging)
@@ -94,9 +94,10 @@ LARGEST = 10**9
 """Numbers in a network, or in one step of all environments."""
 
 
-def refuse_huge(run: Run, spaces: Spaces, network: Network, actions: int) -> None:
+def refuse_huge(run: Run, spaces: Spaces, network: Network) -> None:
     """What no machine could hold is refused before it is allocated."""
-    widths = [spaces.observation.shape[0], *run.hidden, max(actions, len(spaces.limits))]
+    last = max(outputs(spaces.action), len(spaces.limits))
+    widths = [spaces.observation.shape[0], *run.hidden, last]
     weights = sum(a * b for a, b in network.shapes(widths[0], run.hidden, widths[-1]))
     if max(weights, run.num_envs * widths[0]) > LARGEST:
         raise ValueError(
@@ -142,6 +143,11 @@ def first_view(network: Network, spaces: Spaces) -> Normaliser:
     space = cast(gym.spaces.Box, spaces.native_observation)
     low, high = (np.asarray(x, np.float64).reshape(-1) for x in (space.low, space.high))
     return Normaliser(low, (high - low) ** 2, 1.0)
+
+
+def outputs(space: gym.Space[Any]) -> int:
+    """How many numbers a policy's network gives for such an action."""
+    return sum(choices(space)) or math.prod(space.shape or ())
 
 
 def choices(space: gym.Space[Any]) -> tuple[int, ...]:
