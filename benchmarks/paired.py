@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.core.stats import bootstrap, mean
+from holding import run_row
 from kept import Outcome, outcome
 from picture import short
 
@@ -93,6 +94,31 @@ def finals(folder: Path) -> Rows:
 
 
 VERDICTS = ("safe_if_tail_as_seen", "safe_at_95")
+
+
+def crossings(folder: Path) -> Rows:
+    """A row for each task: how its runs crossed the limit, means over the seeds."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for file in folder.glob("*/progress.csv"):
+        run = json.loads((file.parent / "run.json").read_text())["run"]
+        found.setdefault(run["env"], []).append(run_row(file.parent))
+    rows = [["task", "seeds", *CROSSINGS]]
+    for task, each in sorted(found.items()):
+        means = (np.nanmean([one[name] for one in each]) for name in CROSSINGS.values())
+        rows.append([short(task), str(len(each)), *(f"{value:.3g}" for value in means)])
+    return rows
+
+
+CROSSINGS = {
+    "raw regret": "regret raw",
+    "of it after 0.3M steps": "after 0.3M",
+    "excursions": "excursions",
+    "their length, epochs": "length",
+    "their area": "area",
+    "share of epochs in recovery": "recovery",
+    "realised / predicted": "realised / predicted",
+}
+"""Column of the table → that of `holding.run_row`."""
 
 
 def demo(file: Path) -> tuple[str, Rows]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, keep, not_run, outcomes, published
-from paired import DEFAULT, beside, demo, finals, screened
+from paired import DEFAULT, beside, crossings, demo, finals, screened
 from picture import PUBLISHED, draw, number, short
 
 ROOT = Path(__file__).parents[1]
@@ -182,16 +182,22 @@ def told_not_run(results: Path) -> str:
 
 
 def readme_table(ours: Sequence[Outcome]) -> str:
-    """Return and regret of ours beside published means, for the tasks that have finished runs."""
-    rows = [["", "seeds", "return", "regret", *(f"published {n.upper()}" for n in RIVALS)]]
+    """Return and regret of ours beside published means, for the tasks that have finished runs; the
+    best return and the smallest regret of a row are bold. Raw regrets are known of ours alone."""
+    rows = [["", "seeds", "raw regret", "Holdfast", *(f"published {n.upper()}" for n in RIVALS)]]
     groups = grouped(ours)
     for task, known in PUBLISHED.items():
         runs = groups.get((task, "c-trpo"), [])
         if runs:
-            means = [float(np.mean(column(runs, k))) for k in ("reward", "smooth")]
-            theirs = [f"{known[n][0]:.4g}, {number(known[n][1])}" for n in RIVALS]
-            values = [f"**{means[0]:.4g}**", f"**{number(means[1])}**"]
-            rows.append([short(task), str(len(runs)), *values, *theirs])
+            means = [float(np.mean(column(runs, k))) for k in ("reward", "smooth", "raw")]
+            pairs = [(means[0], means[1]), *(known[n] for n in RIVALS)]
+            most, least = max(r for r, _ in pairs), min(c for _, c in pairs)
+            best = lambda text, is_best: f"**{text}**" if is_best else text
+            told = [
+                f"{best(f'{earned:.4g}', earned == most)}, {best(number(regret), regret == least)}"
+                for earned, regret in pairs
+            ]
+            rows.append([short(task), str(len(runs)), number(means[2]), *told])
     return markdown(rows)
 
 
@@ -232,6 +238,7 @@ def told_evidence(results: Path) -> dict[str, str]:
     return {
         "not_run": told_not_run(results / "ours"),
         "finals": filled(finals(results / "ours")),
+        "crossings": filled(crossings(results / "ours")),
         "long_not_run": told_not_run(results / "ours-long"),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
         "ablation_not_run": told_not_run(results / "holding"),
