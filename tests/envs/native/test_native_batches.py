@@ -187,7 +187,7 @@ def test_constraints_by_name() -> None:
     costs = np.zeros((3, 4))
     costs[1, 3], costs[2, 1] = 1, np.nan
     costs[1, 0] = 1
-    selected = select(costs, env._columns)  # pyright: ignore
+    selected = select(costs, env._behind)  # pyright: ignore
     np.testing.assert_array_equal(selected, [[0, 0, 0], [0, 1, 1], [0, 0, 0]])
     with pytest.raises(ValueError, match="did you mean 'hazards'"):
         native.make("SafetyPointGoal1-v0", 1, constraints=("hazard",))

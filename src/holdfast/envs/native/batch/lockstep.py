@@ -42,7 +42,7 @@ class LockstepEnv:
         self.num_envs, self.time_limit = simulation.num_envs, simulation.time_limit
         self.cost_bounds = (1.0,) * len(names)  # `costs.select` gives 0 or 1
         self.cost_limits = dict.fromkeys(names, LIMIT)
-        self._columns = costs.resolve(env_id, names, simulation.cost_keys)
+        self._behind = costs.resolve(env_id, names, simulation.cost_keys)
         self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64
         )
@@ -83,7 +83,7 @@ class LockstepEnv:
             obs[ended] = self.simulation.restart(ended)
             self._steps[ended] = 0
         self._obs, self.costs = obs, outcome.costs
-        cost = costs.select(outcome.costs, self._columns)
+        cost = costs.select(outcome.costs, self._behind)
         return Step(obs, outcome.obs, outcome.reward, cost, outcome.terminated, truncated)
 
     @property

@@ -128,10 +128,8 @@ def available(cost_keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name, keys in ENTRIES.items() if set(keys) <= set(cost_keys))
 
 
-def resolve(
-    env_id: str, names: tuple[str, ...], cost_keys: tuple[str, ...]
-) -> tuple[tuple[int, ...], ...]:
-    """The columns of the cost matrix behind each constraint."""
+def resolve(env_id: str, names: tuple[str, ...], cost_keys: tuple[str, ...]) -> NDArray[np.bool_]:
+    """[C, K] which entries of the cost matrix are behind each constraint."""
     offered = available(cost_keys)
     if not names:
         raise ValueError(
@@ -147,12 +145,9 @@ def resolve(
             raise ValueError(
                 f"{env_id} has no constraint {name!r}; {hint}it offers {', '.join(offered)}."
             )
-    return tuple(tuple(cost_keys.index(key) for key in ENTRIES[name]) for name in names)
+    return np.array([[key in ENTRIES[name] for name in names] for key in cost_keys])
 
 
-def select(costs: Array, columns: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:
+def select(costs: Array, behind: NDArray[np.bool_]) -> NDArray[np.float64]:
     """[N, K] from [N, C]: 1 where any entry of a constraint is above 0; absent ones are NaN."""
-    violated = costs > 0
-    if all(len(group) == 1 for group in columns):
-        return violated[:, [group[0] for group in columns]].astype(np.float64)
-    return np.stack([violated[:, list(group)].any(1) for group in columns], 1).astype(np.float64)
+    return ((costs > 0) @ behind).astype(np.float64)
