@@ -21,8 +21,8 @@ from holdfast.envs.native.worlds.tasks import Level
 BINS = 16
 WIDTH = 2 * pi / BINS
 INERTIAL = 12
-NEIGHBOURS = np.array([(i, (i + 1) % BINS, (i - 1) % BINS) for i in range(BINS)])
-"""[16, 3] a bin, the one after it, the one before it; negative bins count from the end."""
+NEIGHBOURS = np.array([(np.arange(BINS) + shift) % BINS for shift in (0, 1, -1)])
+"""[3, 16] a bin, the one after it, the one before it; negative bins count from the end."""
 
 
 def sensor_size(robot: Robot) -> int:
@@ -74,7 +74,7 @@ class Lidar:
     entries: Indices
     """[M] columns of the layout, kind after kind."""
     offsets: Indices
-    """[M, 1] where the ring of each entry's kind begins."""
+    """[M] where the ring of each entry's kind begins."""
     reach: float
     """D, the distance at which an object becomes visible."""
 
@@ -95,9 +95,9 @@ class Lidar:
         scaled = np.arctan2(ey, ex) / WIDTH
         index = np.floor(scaled)
         share = (scaled - index) * strength
-        values = np.stack((strength, share, strength - share), 2)
-        slots = NEIGHBOURS[index.astype(np.intp)] + self.offsets
-        slots += np.arange(0, rings.size, kinds * BINS)[:, None, None]
+        values = np.array((strength, share, strength - share))
+        slots = NEIGHBOURS[:, index.astype(np.intp)] + self.offsets
+        slots += np.arange(0, rings.size, kinds * BINS)[:, None]
         np.maximum.at(rings, slots.reshape(-1), values.reshape(-1))
         return rings.reshape(rows, kinds, BINS)
 
@@ -106,7 +106,7 @@ def lidar(level: Level, entries: Plan) -> Lidar:
     """The lidar of a level: one ring for each kind that is seen, in layout order."""
     kinds = tuple(kind.name for kind in level.kinds if kind.seen)
     columns = [np.arange(*entries.slices[kind].indices(len(entries.names))) for kind in kinds]
-    offsets = [np.full((len(column), 1), BINS * i) for i, column in enumerate(columns)]
-    empty = np.zeros((0, 1), np.intp)
-    seen = np.concatenate([empty[:, 0], *columns]).astype(np.intp)
+    offsets = [np.full(len(column), BINS * i) for i, column in enumerate(columns)]
+    empty = np.zeros(0, np.intp)
+    seen = np.concatenate([empty, *columns]).astype(np.intp)
     return Lidar(kinds, seen, np.concatenate([empty, *offsets]), level.lidar_range)
