@@ -72,7 +72,7 @@ def measure(name: str, repeat: int, all_passes: bool) -> tuple[float, float, flo
     walls, processors, metrics = [], [], {}
     for seed in range(repeat + 1):  # the first compiles
         wall, processor = time.perf_counter(), time.process_time()
-        learner, metrics = jax.block_until_ready(update(learner, batch, jax.random.key(seed)))
+        learner, metrics, _ = jax.block_until_ready(update(learner, batch, jax.random.key(seed)))
         walls.append(time.perf_counter() - wall)
         processors.append(time.process_time() - processor)
     middle = lambda values: sorted(values[1:])[len(values[1:]) // 2]

@@ -50,7 +50,7 @@ def test_the_policy_improves_by_the_fitted_critics_advantages(seen):
     """By hand: fit, estimate again, improve."""
     chosen = run()
     epochs(chosen)
-    learner, batch, key, advantages, after, _ = seen[0]
+    learner, batch, key, advantages, after, *_ = seen[0]
     parts = split(chosen.algorithm)
     critics, _ = parts.fit(learner.critics, batch, parts.minibatches(key, batch), None)
     again = advantages(critics)

@@ -2,7 +2,7 @@
 """One update: the algorithm improves the policy, the loop fits the critics, both at once.
 
     parts = split(algorithm)             # compiled apart
-    update = concurrent(parts)           # (learner, batch, key) → (learner, metrics)
+    update = concurrent(parts)           # (learner, batch, key) → (learner, metrics, spent)
 
 The regression is a chain of small products that keeps one core busy, the policy step is wide. Each
 part is a function of its arguments alone, so their order cannot change a bit: unless the critics
@@ -68,8 +68,11 @@ def split(algorithm: Algorithm) -> Parts:
 Advantages = Callable[[Critics], dict[str, Array]]
 """What `core.estimate` makes of an epoch with these critics."""
 
+Updated = tuple[Learner, Metrics, Array | None]
+"""The learner after an update, its metrics, and [K] what it predicts of the costs, if it does."""
 
-def concurrent(parts: Parts) -> Callable[..., tuple[Learner, Metrics]]:
+
+def concurrent(parts: Parts) -> Callable[..., Updated]:
     """The whole update: policy and critics at once unless one needs the other.
 
     Where critics come first it takes the advantages as a function of critics too; without it the
@@ -79,10 +82,10 @@ def concurrent(parts: Parts) -> Callable[..., tuple[Learner, Metrics]]:
 
     def update(
         learner: Learner, batch: Batch, key: Array, advantages: Advantages | None = None
-    ) -> tuple[Learner, Metrics]:
+    ) -> Updated:
         if fit is None or minibatches is None:
             step = improve(learner, batch, key)
-            return learner.improved(step), step.metrics
+            return learner.improved(step), step.metrics, step.spent
         picked = minibatches(key, batch)
         if parts.fit_first(learner.critics, len(batch.weight)):
             critics, fitted = fit(learner.critics, batch, picked, None)
@@ -98,6 +101,6 @@ def concurrent(parts: Parts) -> Callable[..., tuple[Learner, Metrics]]:
                 fitting = beside.submit(fit, learner.critics, batch, picked, None)
                 step = improve(learner, batch, key)
                 critics, fitted = fitting.result()
-        return Learner(step.policy, critics, step.extra), step.metrics | fitted
+        return Learner(step.policy, critics, step.extra), step.metrics | fitted, step.spent
 
     return update

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from holdfast.algorithms import ALGORITHMS
+from holdfast.algorithms import ALGORITHMS, ComparesCosts
 from holdfast.core.critic import init_critics
 from holdfast.core.first_order import JointCritic
 from holdfast.core.policies import Policy, init_categorical, init_gaussian
@@ -77,7 +77,7 @@ def make_learner(algorithm: Any, kind: str, constraints: int) -> Learner:
 
 @functools.cache
 def trained(name: str, kind: str, constraints: int) -> tuple[Any, Any, list[Any]]:
-    """(compiled parts, update, [(learner before, batch, key, learner after, metrics)])."""
+    """(compiled parts, update, [(learner before, batch, key, learner after, metrics, spent)])."""
     algorithm = ALGORITHMS[name].make()
     parts = split(algorithm)
     update = concurrent(parts)
@@ -85,8 +85,8 @@ def trained(name: str, kind: str, constraints: int) -> tuple[Any, Any, list[Any]
     steps = []
     for seed in range(1, 4):
         batch, key = make_batch(kind, constraints, seed), jax.random.key(seed)
-        after, metrics = update(learner, batch, key)
-        steps.append((learner, batch, key, after, metrics))
+        after, metrics, spent = update(learner, batch, key)
+        steps.append((learner, batch, key, after, metrics, spent))
         learner = after
     return parts, update, steps
 
@@ -104,10 +104,10 @@ class TestCompiled:
 
     def test_pure_and_deterministic(self, name: str, kind: str, constraints: int) -> None:
         _, update, steps = trained(name, kind, constraints)
-        learner, batch, key, after, metrics = steps[-1]
+        learner, batch, key, *after = steps[-1]
         kept = jax.tree.map(np.array, learner)
         again = update(learner, batch, key)
-        same_bits(again, (after, metrics))
+        same_bits(again, tuple(after))
         same_bits(kept, jax.tree.map(np.array, learner))
 
     def test_compiled_once(self, name: str, kind: str, constraints: int) -> None:
@@ -116,7 +116,7 @@ class TestCompiled:
         assert parts.fit is None or parts.fit._cache_size() == 1
 
     def test_state_keeps_its_shape(self, name: str, kind: str, constraints: int) -> None:
-        for before, _, _, after, _ in trained(name, kind, constraints)[2]:
+        for before, _, _, after, *_ in trained(name, kind, constraints)[2]:
             assert jax.tree.structure(before) == jax.tree.structure(after)
             for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
                 assert (x.shape, x.dtype, x.weak_type) == (y.shape, y.dtype, y.weak_type)
@@ -140,11 +140,11 @@ class TestCompiled:
     def test_documented_metrics_only(self, name: str, kind: str, constraints: int) -> None:
         page = (DOCS / f"{PAGE.get(name, name)}.md").read_text()
         documented = set(re.findall(r"^\| `(\w+)` \|", page.split("## Metrics")[1], re.MULTILINE))
-        for *_, metrics in trained(name, kind, constraints)[2]:
-            assert set(metrics) == documented
-            for metric, value in metrics.items():
-                assert value.shape == ((constraints,) if metric == "spent" else ())
-            assert ("spent" in metrics) == hasattr(ALGORITHMS[name].make(), "cost_scale")
+        for *_, metrics, spent in trained(name, kind, constraints)[2]:
+            assert {*metrics, *(["spent"] if spent is not None else [])} == documented
+            assert all(value.shape == () for value in metrics.values())
+            assert spent is None or spent.shape == (constraints,)
+            assert (spent is not None) == isinstance(ALGORITHMS[name].make(), ComparesCosts)
 
     def test_zero_advantage_leaves_the_policy(self, name: str, kind: str, constraints: int) -> None:
         _, update, steps = trained(name, kind, constraints)
@@ -152,7 +152,7 @@ class TestCompiled:
         nothing = replace(
             batch, adv_r=jnp.zeros_like(batch.adv_r), adv_c=jnp.zeros_like(batch.adv_c)
         )
-        after, _ = update(learner, nothing, key)
+        after, *_ = update(learner, nothing, key)
         same_bits(after.policy, learner.policy)
 
     def test_saved_and_resumed(
@@ -160,7 +160,7 @@ class TestCompiled:
     ) -> None:
         """Through the files of a run folder, into a fresh learner, to the same bits."""
         _, update, steps = trained(name, kind, constraints)
-        _, _, _, after, _ = steps[0]
+        _, _, _, after, *_ = steps[0]
         checkpoint.save(tmp_path, 1, flatten(after, "learner"), 1)
         _, arrays, _ = checkpoint.load(tmp_path)
         fresh = make_learner(ALGORITHMS[name].make(), kind, constraints)
@@ -179,7 +179,7 @@ def test_both_at_once_is_one_after_the_other(name: str) -> None:
     picked = algorithm.critic.minibatches(critic_key, len(batch.weight))
     critics, fitted = jax.jit(algorithm.critic.fit)(learner.critics, batch, picked)
     step = jax.jit(algorithm.improve)(learner, batch, policy_key)
-    after, metrics = concurrent(split(algorithm))(learner, batch, key)
+    after, metrics, _ = concurrent(split(algorithm))(learner, batch, key)
     same_bits(after, Learner(step.policy, critics, step.extra))
     same_bits(metrics, step.metrics | fitted)
 
@@ -192,10 +192,10 @@ def test_the_published_critics_wait_for_the_norm_of_the_policys_gradient() -> No
     fit, picked = jax.jit(made.critic.fit), made.critic.minibatches(key, len(batch.weight))
     norm = jax.jit(made.improve)(learner, batch, key).gradient_norm
     assert float(norm) > 0.01
-    after, _ = concurrent(split(made))(learner, batch, key)
+    after, *_ = concurrent(split(made))(learner, batch, key)
     same_bits(after.critics, fit(learner.critics, batch, picked, norm)[0])
     free = replace(made, critic=replace(made.critic, critic_stale_norm=False))
-    other, _ = concurrent(split(free))(learner, batch, key)
+    other, *_ = concurrent(split(free))(learner, batch, key)
     same_bits(other.critics, fit(learner.critics, batch, picked)[0])
     first = lambda learner: np.asarray(learner.critics.layers[0][0])
     assert not np.array_equal(first(after), first(other))

@@ -104,7 +104,7 @@ def ratio(chain, gamma, cost_scale="episode"):
     after = jax.jit(algorithm.improve)(learner, batch, jax.random.key(0))
     assert int(after.metrics["status"]) == 0
     true = chain.total(probabilities(after.policy, states)) - total
-    return float(after.metrics["spent"][0]) / true
+    return float(after.spent[0]) / true
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def update(algorithm, cmdp):
     policy = tabular_policy(pi)
     algorithm = replace(without_damping(algorithm, RADIUS), critic=FIT)
     learner = Learner(policy, None, algorithm.init(1, policy))
-    return jax.jit(algorithm.improve)(learner, exact_batch(cmdp, pi), jax.random.key(0)).metrics
+    return jax.jit(algorithm.improve)(learner, exact_batch(cmdp, pi), jax.random.key(0))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -60,21 +60,21 @@ def test_above_the_limit_a_share_of_the_best_descent_is_kept(seed, bias, float64
     cmdp = replace(cmdp, cost_limit=cmdp.cost_limit - 0.1)
     cosine, best = by_hand(cmdp)
     assert cosine > 0.1  # reward and cost conflict, or nothing is tested
-    metrics = update(SBTRPO(safety_bias=bias), cmdp)
-    assert float(metrics["mixture"]) == pytest.approx((cosine + bias) / (cosine + 1), rel=1e-8)
-    taken = 0.8 ** (int(metrics["accepted"]) - 1)  # the actual KL may ask for a shorter step
+    step = update(SBTRPO(safety_bias=bias), cmdp)
+    assert float(step.metrics["mixture"]) == pytest.approx((cosine + bias) / (cosine + 1), rel=1e-8)
+    taken = 0.8 ** (int(step.metrics["accepted"]) - 1)  # the actual KL may ask for a shorter step
     assert taken >= 0.8
-    assert float(metrics["spent"][0]) == pytest.approx(-bias * best * taken, rel=1e-3)
-    assert bool(metrics["recovering"])
+    assert float(step.spent[0]) == pytest.approx(-bias * best * taken, rel=1e-3)
+    assert bool(step.metrics["recovering"])
 
 
 def test_trpo_would_raise_the_cost_there(float64):
     """The control: the share is SB-TRPO's doing."""
     cmdp = random_cmdp(np.random.default_rng(0), 4, 3)
     cosine, best = by_hand(cmdp)
-    metrics = update(SBTRPO(), replace(cmdp, cost_limit=cmdp.cost_limit + 9.0))
-    assert float(metrics["mixture"]) == 0.0
-    assert float(metrics["spent"][0]) == pytest.approx(best * cosine, rel=1e-3)
+    step = update(SBTRPO(), replace(cmdp, cost_limit=cmdp.cost_limit + 9.0))
+    assert float(step.metrics["mixture"]) == 0.0
+    assert float(step.spent[0]) == pytest.approx(best * cosine, rel=1e-3)
 
 
 def test_below_the_limit_the_slack_may_be_spent(float64):
@@ -82,10 +82,10 @@ def test_below_the_limit_the_slack_may_be_spent(float64):
     cosine, best = by_hand(cmdp)
     slack = 0.3 * best * cosine
     at = evaluate(cmdp, uniform_policy(cmdp)).cost_return
-    metrics = update(SBTRPO(), replace(cmdp, cost_limit=at + slack))
+    step = update(SBTRPO(), replace(cmdp, cost_limit=at + slack))
     expected = (best * cosine - slack) / (best * cosine + best)
-    assert float(metrics["mixture"]) == pytest.approx(expected, rel=1e-6)
-    assert 0 < float(metrics["spent"][0]) <= slack
+    assert float(step.metrics["mixture"]) == pytest.approx(expected, rel=1e-6)
+    assert 0 < float(step.spent[0]) <= slack
 
 
 @pytest.mark.parametrize(

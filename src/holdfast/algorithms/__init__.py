@@ -28,6 +28,7 @@ from holdfast.algorithms.trpo_lag import TRPOLag
 from holdfast.core.critic import CriticFit
 from holdfast.core.first_order import FirstOrder, JointCritic
 from holdfast.core.policies import Policy
+from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, CostScale, Improvement, Learner
 from holdfast.settings import nearest
 
@@ -49,6 +50,7 @@ __all__ = [
     "ChecksLimits",
     "ComparesCosts",
     "InMinibatches",
+    "InTrustRegion",
     "PPOLag",
     "Recipe",
     "TRPOLag",
@@ -84,6 +86,14 @@ class InMinibatches(Protocol):
 
     @property
     def loop(self) -> FirstOrder: ...
+
+
+@runtime_checkable
+class InTrustRegion(Protocol):
+    """An algorithm that takes one step, inside a region about the old policy."""
+
+    @property
+    def region(self) -> TrustRegion: ...
 
 
 @runtime_checkable

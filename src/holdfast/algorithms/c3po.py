@@ -9,7 +9,7 @@ to be repaired. κ_t grows linearly over training. The critics are fitted apart,
 twice the weight.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
@@ -67,8 +67,8 @@ class C3PO:
         kappa = self.kappa_start + (self.kappa_end - self.kappa_start) * batch.progress
         loss: Loss = lambda policy, rows: self.loss(policy, rows, free, kappa)
         step = self.loop.actor(learner.policy, learner.extra, batch, key, loss)
-        metrics = {"penalty": kappa, "spent": spent(learner.policy, step.policy, batch)}
-        return replace(step, metrics=metrics | step.metrics)
+        predicted = spent(learner.policy, step.policy, batch)
+        return step.told({"penalty": kappa}, spent=predicted)
 
     def loss(self, policy: Policy, rows: Rows, free: Array, kappa: Array) -> Array:
         """`free` [K] is what may be spent, in units of a mean advantage."""

@@ -66,8 +66,7 @@ class CPO:
         t, mu, case = self.plan(x @ of.fisher(x), rows @ p.T, rows @ x, flat, batch, learner.extra)
         move = self.region.take(of, t * x - mu @ p, self.accept(case, c, batch))
         sticky = case <= (0 if self.sticky == "infeasible" else 1)
-        metrics = {"case": case, "recovering": case == 0, "spent": move.trial.spent}
-        return move.improvement(sticky, metrics)
+        return move.improvement(sticky, {"case": case, "recovering": case == 0})
 
     def plan(
         self, q: Array, gram: Array, r: Array, flat: Array, batch: Batch, was: Array

@@ -10,7 +10,7 @@ the constrained optimum stays one. λ rises on J_i − b_i once an epoch. w is m
 policy on the whole batch, capped, and averaged over epochs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -83,13 +83,11 @@ class CSPO:
             policy, rows, offset, like(price.value), like(weight)
         )
         step = self.loop.joint(learner, state.moments, batch, key, loss, self.critic)
-        metrics = {
-            "multiplier": price.value.sum(),
-            "sensitivity": weight.max(),
-            "spent": spent(learner.policy, step.policy, batch),
-        }
-        extra = Sensitive(price, weight, step.extra)
-        return replace(step, extra=extra, metrics=metrics | step.metrics)
+        return step.told(
+            {"multiplier": price.value.sum(), "sensitivity": weight.max()},
+            extra=Sensitive(price, weight, step.extra),
+            spent=spent(learner.policy, step.policy, batch),
+        )
 
     def weight(self, policy: Policy, batch: Batch, before: Array) -> Array:
         """[K] w = 1 / (|∇ĝ|² + ε), capped and averaged with what it was."""

@@ -104,8 +104,7 @@ class CTRPO:
             confidence=self.spent_confidence,
         )
         move = self.region.maximise(learner.policy, batch, advantage, barriers, self.accept())
-        metrics = self.report(recovering, barriers) | {"spent": move.trial.spent}
-        return move.improvement(recovering, metrics)
+        return move.improvement(recovering, self.report(recovering, barriers))
 
     def mode(self, was: Array, batch: Batch, upper: Array) -> Array:
         """[K] recovery is entered at J + z·se ≥ b and left once J < h·b and J + z·se < b."""

@@ -8,7 +8,7 @@ w is the slope of −(1/t) log(b − J): the barrier is linearised at the curren
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -65,9 +65,8 @@ class IPO:
         metrics = {
             "recovering": recovering,
             "penalty": jnp.where(recovering, 0.0, weight.sum()),
-            "spent": spent(learner.policy, step.policy, batch),
         }
-        return replace(step, metrics=metrics | step.metrics)
+        return step.told(metrics, spent=spent(learner.policy, step.policy, batch))
 
     def weight(self, batch: Batch) -> Array:
         """[K] κ / (t (b − J)), of use only inside the limits."""

@@ -55,8 +55,7 @@ class P3O:
         offset = (batch.cost_return - batch.cost_limit) / batch.horizon
         loss: Loss = lambda policy, rows: self.loss(policy, rows, offset)
         step = self.loop.joint(learner, learner.extra, batch, key, loss, self.critic)
-        metrics = {"spent": spent(learner.policy, step.policy, batch)}
-        return replace(step, metrics=metrics | step.metrics)
+        return replace(step, spent=spent(learner.policy, step.policy, batch))
 
     def loss(self, policy: Policy, rows: Rows, offset: Array) -> Array:
         """`offset` [K] is the violation before the update, in units of a mean advantage."""

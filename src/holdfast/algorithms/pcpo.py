@@ -55,7 +55,7 @@ class PCPO:
         mu = self.correction(gram, c + length * (rows @ x), flat)
         base = x if self.reward_direction == "natural" else hx
         move = self.region.take(of, length * base - mu @ columns, self.accept(c))
-        return move.improvement(None, {"projected": jnp.any(mu > 0), "spent": move.trial.spent})
+        return move.improvement(None, {"projected": jnp.any(mu > 0)})
 
     def correction(self, gram: Array, excess: Array, flat: Array) -> Array:
         """[K] μ of the projection, that of constraints without a gradient being 0."""

@@ -56,8 +56,7 @@ class SBTRPO:
         allowed = jnp.where(violated, self.safety_bias * (a @ down), -share @ c)
         mu = mixture(a @ up, a @ down, allowed)
         move = self.region.take(of, (1 - mu) * up + mu * down, self.accept(c, share))
-        metrics = {"mixture": mu, "recovering": violated, "spent": move.trial.spent}
-        return move.improvement(None, metrics)
+        return move.improvement(None, {"mixture": mu, "recovering": violated})
 
     def reach(self, quadratic: Array, power: Array) -> Array:
         """√(2δ / quadratic), 0 without a gradient: as long as the region allows."""

@@ -36,7 +36,7 @@ class TRPO:
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         accept = None if self.line_search else lambda trial: jnp.isfinite(trial.kl)
         move = self.region.maximise(learner.policy, batch, batch.adv_r, accept=accept)
-        return move.improvement(None, {})
+        return move.improvement(None, {}, predicts=False)
 
 
 def npg() -> TRPO:

@@ -31,4 +31,4 @@ class TRPOLag:
         price = self.multiplier.update(learner.extra, batch)
         advantage = mixed_advantage(batch, price.value)
         move = self.region.maximise(learner.policy, batch, advantage)
-        return move.improvement(price, {"multiplier": price.value.sum()})
+        return move.improvement(price, {"multiplier": price.value.sum()}, predicts=False)

@@ -73,9 +73,13 @@ class Move:
     gradient_norm: Array
     step_norm: Array
 
-    def improvement(self, extra: Any, metrics: Metrics) -> Improvement:
-        """Of an algorithm with this next state and these metrics of its own."""
-        return Improvement(self.policy, extra, metrics | self.metrics(), self.gradient_norm)
+    def improvement(self, extra: Any, metrics: Metrics, *, predicts: bool = True) -> Improvement:
+        """Of an algorithm with this next state and these metrics of its own.
+
+        `predicts`: it weighs what the step spends, so that is told.
+        """
+        spent = self.trial.spent if predicts else None
+        return Improvement(self.policy, extra, metrics | self.metrics(), spent, self.gradient_norm)
 
     def metrics(self) -> Metrics:
         return {

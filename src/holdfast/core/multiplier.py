@@ -10,7 +10,7 @@ it learns from the mixed advantage (A_r − Σ λ_i A_i) / (1 + Σ λ_i).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import jax
@@ -148,8 +148,7 @@ class Priced:
 
 def priced(step: Improvement, price: Price | Control) -> Improvement:
     """A step of the first-order loop, whose state are its moments, with the price it was at."""
-    metrics = {"multiplier": price.value.sum()} | step.metrics
-    return replace(step, extra=Priced(price, step.extra), metrics=metrics)
+    return step.told({"multiplier": price.value.sum()}, extra=Priced(price, step.extra))
 
 
 def mixed_advantage(batch: Batch, price: Array, rescale: bool = True) -> Array:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.core.policies import Policy
 
 Metrics = dict[str, Array]
-"""Flat: a documented name to a scalar, or to [K] values, one for each constraint."""
+"""Flat: a documented name to a scalar."""
 
 
 @jax.tree_util.register_dataclass
@@ -81,10 +81,16 @@ class Improvement:
     extra: Any
     """Its own next state."""
     metrics: Metrics
+    spent: Array | None = None
+    """[K] the predicted change of each cost return, of a method that compares it with limits."""
     gradient_norm: Array | None = None
     """Of the policy's objective, where there is one gradient; critics may be clipped by it (D7)."""
     critics: Critics | None = None
     """Only of a method with a `JointCritic`; the others' are fitted by the training loop."""
+
+    def told(self, metrics: Metrics, **fields: Any) -> Improvement:
+        """With metrics of the algorithm's own, and these fields changed."""
+        return replace(self, metrics=metrics | self.metrics, **fields)
 
 
 CostScale = Literal["discount", "episode", "none"]

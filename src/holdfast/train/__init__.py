@@ -79,9 +79,9 @@ def train(
         advantages = advantages_of(rollout, estimate, key_of(run, index, VALUE_NOISE))
         batch, explained = batch_of(run, state, rollout, limits, advantages, index)
         clock.append(time.perf_counter())
-        learner, metrics = update(state.learner, batch, key_of(run, index, UPDATE), advantages)
-        metrics = jax.device_get(metrics)
-        spent = metrics.pop("spent", None)
+        key = key_of(run, index, UPDATE)
+        learner, metrics, spent = update(state.learner, batch, key, advantages)
+        metrics, spent = jax.device_get((metrics, spent))
         metrics = {name: value.item() for name, value in metrics.items()}
         metrics |= diagnose(run, state.learner, learner, batch, advantages, metrics)
         clock.append(time.perf_counter())

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holdfast.algorithms import ComparesCosts, InTrustRegion
 from holdfast.core.critic import CriticFit
 from holdfast.core.diagnosis import signal_share, worst_case
 from holdfast.core.episodes import Episodes, observes_every_age
@@ -191,7 +192,8 @@ def diagnose(
     if run.worst_case:
         said |= foretell(run, old, new, batch, metrics)
     if run.signal_share:
-        region = getattr(run.algorithm, "region", TrustRegion())
+        made = run.algorithm
+        region = made.region if isinstance(made, InTrustRegion) else TrustRegion()
         said |= {k: float(x) for k, x in _signal_share(old.policy, batch, region).items()}
     return said
 
@@ -200,12 +202,13 @@ def foretell(
     run: Run, old: Learner, new: Learner, batch: Batch, metrics: Mapping[str, float]
 ) -> dict[str, float]:
     """The worst that the update can do to the cost, and what the barrier leaves of the radius."""
-    batch = in_units(batch, getattr(run.algorithm, "cost_scale", "discount"))
+    if isinstance(run.algorithm, ComparesCosts):
+        batch = in_units(batch, run.algorithm.cost_scale)
     found = _worst_case(old.policy, new.policy, batch, run.cost_gamma)
     said = {name: float(x) for name, x in found.items()}
-    region = getattr(run.algorithm, "region", None)
-    if region is not None:
-        said["delta_beta"] = region.radius - (metrics["divergence"] - metrics["kl"])
+    if isinstance(run.algorithm, InTrustRegion):
+        barrier = metrics["divergence"] - metrics["kl"]
+        said["delta_beta"] = run.algorithm.region.radius - barrier
     return said
 
 
