@@ -93,6 +93,8 @@ def test_an_algorithm_is_a_file_and_a_line(package: Path) -> None:
     assert "TRPO in tiny steps" in told and told.endswith("exit 0"), told
     assert "--radius" in told and "1e-05" in told and "kl_average = False" in told  # a preset's
     assert (package.parent / "run/done.json").exists()
+    code = "import holdfast.run as r; print(r.make_run('timid', 'published').algorithm.critic)"
+    assert "critic_stale_norm=True" in python(package, "-c", code)  # D7, as of any trust region
     told = suite_on(package, "algorithms/test_conformance.py", "timid", "--collect-only")
     assert "test_state_keeps_its_shape[timid-gaussian-1]" in told, told
 

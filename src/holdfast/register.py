@@ -20,15 +20,13 @@ from holdfast.algorithms import (
     P3O,
     PCPO,
     SBTRPO,
-    TRPO,
     Algorithm,
     ComparesCosts,
-    TRPOLag,
+    InTrustRegion,
 )
 
 PresetName = Literal["published", "corrected"]
 PRESETS: tuple[PresetName, ...] = typing.get_args(PresetName)
-TRUST_REGION = (CTRPO, CPO, PCPO, SBTRPO, TRPO, TRPOLag)
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D4", "cost_estimate", "window", "epoch"),
     Deviation("D5", "standardise_cost", False, True, unless=(ComparesCosts,)),
     Deviation("D6", "algorithm.critic.critic_l2_biases", True, True),
-    Deviation("D7", "algorithm.critic.critic_stale_norm", True, False, only=TRUST_REGION),
+    Deviation("D7", "algorithm.critic.critic_stale_norm", True, False, only=(InTrustRegion,)),
     Deviation("D8", "normalise", "running", "epoch"),
     Deviation("D9", "clip_actions", "never", "always"),
     Deviation("D10", "algorithm.region.kl_order", "old-new", "old-new", only=(CTRPO,)),
