@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from holdfast.tabular.barrier import BARRIERS
+from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.flow import Geometry, direction
 from holdfast.tabular.instances import gridworld, sparse_cmdp, uniform_policy
@@ -92,7 +92,7 @@ def by_jacobian(cmdp: FiniteCMDP) -> float:
     found, jacobian = evaluate(cmdp, policy), occupancy_jacobian(cmdp, policy)
     metric = conditional_entropy_hessian(found.occupancy)
     normal = cmdp.cost.reshape(cmdp.num_constraints, -1)
-    weight = np.diag(BARRIERS["entropy"].curvature(found.slack))
+    weight = np.diag(POTENTIALS["entropy"].curvature(found.slack))
     gramian = jacobian.T @ (metric + normal.T @ weight @ normal) @ jacobian
     x = np.linalg.lstsq(gramian, jacobian.T @ cmdp.reward.reshape(-1), rcond=1e-12)[0]
     return float(np.linalg.norm(x))

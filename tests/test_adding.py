@@ -117,6 +117,13 @@ def test_a_barrier_is_an_entry(package: Path) -> None:
     assert "reciprocal" not in BARRIERS
     add_barrier(package)
     assert "{reciprocal,entropy," in command_line(package, "train c-trpo --help")
+    code = (
+        "from holdfast import exact, tabular as t; from holdfast.algorithms import CTRPO; "
+        "deep = exact.without_damping(CTRPO(barrier='reciprocal')); cmdp = t.toy(); "
+        "costs = exact.exact_run(deep, cmdp, t.two_action_policy(0.3, 0.1), 3).cost_return; "
+        "print(costs.shape, (costs < cmdp.cost_limit).all())"
+    )
+    assert "(4, 1) True" in python(package, "-c", code)  # and it serves on exact problems
     told = suite_on(package, "core/test_barrier.py", "reciprocal", "-v")
     assert "6 passed" in told and told.endswith("exit 0"), told
 

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from holdfast.core.barrier import Barriers
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
-from holdfast.tabular.barrier import BARRIERS
+from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.instances import random_cmdp
@@ -56,7 +56,7 @@ def test_deep_curvature_is_the_constrained_gramian(rng: np.random.Generator, bar
             local, local.gradients(batch.adv_r[:, None])[0], terms
         )
         dense = jax.vmap(total)(jnp.eye(size + 3))[:size, :size]
-        weight = np.array([0.5, 2.0]) * BARRIERS[barrier].curvature(slack)
+        weight = np.array([0.5, 2.0]) * POTENTIALS[barrier].curvature(slack)
         np.testing.assert_allclose(dense, constrained_gramian(cmdp, probs, weight), atol=1e-12)
 
 

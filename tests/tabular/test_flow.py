@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from holdfast.core.barrier import BARRIERS as CORE_BARRIERS
-from holdfast.tabular.barrier import BARRIERS
+from holdfast.core.barrier import BARRIERS
+from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import Geometry, ascend, direction, flow
 from holdfast.tabular.instances import random_cmdp, uniform_policy
@@ -39,7 +39,7 @@ def test_c10_three_divergences_share_one_hessian(rng: np.random.Generator, name:
         pi = rng.dirichlet(np.full(3, 5.0), size=3)
         cmdp = replace(cmdp, cost_limit=evaluate(cmdp, pi).cost_return + np.array([0.05, 0.1]))
         old, theta = evaluate(cmdp, pi), jnp.log(jnp.asarray(pi)).reshape(-1)
-        beta, barrier = jnp.array([0.7, 1.9]), CORE_BARRIERS[name]
+        beta, barrier = jnp.array([0.7, 1.9]), BARRIERS[name]
         limit, visits = jnp.asarray(cmdp.cost_limit), jnp.asarray(old.occupancy.sum(axis=1))
 
         def kl(p: jax.Array, q: jax.Array, weight: jax.Array) -> jax.Array:
@@ -56,7 +56,7 @@ def test_c10_three_divergences_share_one_hessian(rng: np.random.Generator, name:
             price = barrier.divergence(limit - other, cost - other)
             return kl(p, q, d.sum(axis=1)) + beta @ price
 
-        weight = np.asarray(beta) * BARRIERS[name].curvature(old.slack)
+        weight = np.asarray(beta) * POTENTIALS[name].curvature(old.slack)
         expected = constrained_gramian(cmdp, pi, weight)
         for divergence in (surrogate, lambda th: exact(th, theta), lambda th: exact(theta, th)):
             np.testing.assert_allclose(
@@ -87,7 +87,7 @@ def test_c20_rank_formula_is_the_dense_solve(rng: np.random.Generator, name: str
     for _ in range(10):
         cmdp = random_cmdp(rng, 4, 3, 2)
         found = evaluate(cmdp, uniform_policy(cmdp))
-        weight = np.array([0.3, 2.0]) * BARRIERS[name].curvature(found.slack)
+        weight = np.array([0.3, 2.0]) * POTENTIALS[name].curvature(found.slack)
         metric = constrained_gramian(cmdp, found.policy, weight)
         grad = gradient(cmdp, found.policy, cmdp.reward).reshape(-1)
         dense = np.linalg.pinv(metric, rcond=1e-12) @ grad

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from holdfast.core.barrier import BARRIERS as CORE_BARRIERS
-from holdfast.tabular.barrier import BARRIERS, psi, psi_reversed
+from holdfast.core.barrier import BARRIERS
+from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.ideal import ideal_update
@@ -29,12 +29,12 @@ def divergence(
     """(D̄_KL, D̄_C): E_{d_k} KL(π‖π_k), and with Σ β_i Ψ_i(𝔸_{c_i}(π)) added."""
     kl = mean_kl(policy, old.policy, old.occupancy.sum(axis=1))
     spent = policy_advantage(old, old.adv_c, policy)
-    price = psi(BARRIERS[geometry.barrier], old.slack, spent)
+    price = psi(POTENTIALS[geometry.barrier], old.slack, spent)
     return kl, kl + float(np.sum(geometry.weights(cmdp) * price))
 
 
 def test_c12_surrogate_divergence() -> None:
-    entropy, log = BARRIERS["entropy"], BARRIERS["log"]
+    entropy, log = POTENTIALS["entropy"], POTENTIALS["log"]
     expected = [0.15072829, 0.18906978, 0.90138771, 3.0]
     np.testing.assert_allclose(psi(entropy, 3.0, [-1, 1, 2, 3]), expected, atol=5e-9)
     np.testing.assert_allclose(
@@ -48,12 +48,12 @@ def test_c12_surrogate_divergence() -> None:
 @pytest.mark.parametrize("name", ["entropy", "log"])
 def test_barrier_maps_belong_together(name: str) -> None:
     """Ψ, its derivatives, the shifted slack and the conjugate are those of one φ."""
-    barrier = BARRIERS[name]
+    barrier = POTENTIALS[name]
     x = np.linspace(-2.0, 2.5, 19)
     phi = PHI[name]
     textbook = phi(3.0 - x) - phi(3.0) + barrier.slope(np.array(3.0)) * x
     np.testing.assert_allclose(psi(barrier, 3.0, x), textbook, atol=1e-14)
-    jax_form = CORE_BARRIERS[name].divergence(np.float32(3.0), x.astype(np.float32))
+    jax_form = BARRIERS[name].divergence(np.float32(3.0), x.astype(np.float32))
     np.testing.assert_allclose(psi(barrier, 3.0, x), jax_form, rtol=1e-5, atol=1e-6)
     y0, kappa = np.array(0.7), np.array(0.4)
     y = barrier.shifted(y0, kappa)
@@ -64,7 +64,7 @@ def test_barrier_maps_belong_together(name: str) -> None:
 
 
 def test_c21_the_wrong_sign_is_no_divergence() -> None:
-    for name, barrier in BARRIERS.items():
+    for name, barrier in POTENTIALS.items():
         x = np.linspace(-2.9, 2.9, 101)
         phi = PHI[name]
         wrong = phi(3.0 - x) - phi(3.0) - barrier.slope(np.array(3.0)) * x

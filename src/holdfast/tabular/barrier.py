@@ -61,7 +61,8 @@ LOG = Potential(
     shifted=lambda y0, kappa: y0 / (1.0 + kappa * y0),
     conjugate=lambda y0, kappa: -np.log1p(kappa * y0),
 )
-BARRIERS = {"entropy": ENTROPY, "log": LOG}
+POTENTIALS = {"entropy": ENTROPY, "log": LOG}
+"""What flows and exact updates know; `core.barrier.BARRIERS` is what the algorithms know."""
 
 
 def psi(barrier: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.tabular.barrier import BARRIERS
+from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import Geometry, direction, flow
@@ -64,7 +64,7 @@ def direction_solves_the_gramian(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator
 ) -> float:
     found = evaluate(cmdp, policy)
-    metric = constrained_gramian(cmdp, policy, BARRIERS["entropy"].curvature(found.slack))
+    metric = constrained_gramian(cmdp, policy, POTENTIALS["entropy"].curvature(found.slack))
     grad = gradient(cmdp, policy, cmdp.reward).reshape(-1)
     return float(np.abs(metric @ direction(cmdp, found, Geometry()).reshape(-1) - grad).max())
 

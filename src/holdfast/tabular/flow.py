@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
-from holdfast.tabular.barrier import BARRIERS, Potential
+from holdfast.tabular.barrier import POTENTIALS, Potential
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, softmax
 
@@ -39,15 +39,17 @@ class Geometry:
     """Parity with the published figure: barrier normals from ⟨c, log d⟩ instead of ⟨c, d⟩ (D32)."""
 
     def __post_init__(self) -> None:
-        if self.barrier not in BARRIERS:
-            raise ValueError(f"unknown barrier {self.barrier!r}; use one of {', '.join(BARRIERS)}.")
+        if self.barrier not in POTENTIALS:
+            raise ValueError(
+                f"unknown barrier {self.barrier!r}; use one of {', '.join(POTENTIALS)}."
+            )
         if np.any(np.asarray(self.beta) < 0.0):
             raise ValueError(f"beta={self.beta} must not be negative; 0 switches a barrier off.")
 
     @property
     def potential(self) -> Potential:
         """φ and the maps derived from it."""
-        return BARRIERS[self.barrier]
+        return POTENTIALS[self.barrier]
 
     def weights(self, cmdp: FiniteCMDP) -> Floats:
         """β [K]; 0 where the limit is infinite."""

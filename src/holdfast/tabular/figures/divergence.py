@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.tabular.barrier import BARRIERS, psi, psi_reversed
+from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, Drawing, canvas
 
 SLACK = 3.0
@@ -16,10 +16,10 @@ def draw() -> Drawing:
     axes: Any = figure.subplots()
     x = np.linspace(-SLACK, SLACK, 1201)[:-1]
     curves = {
-        ("entropy", "new||old"): psi(BARRIERS["entropy"], SLACK, x),
-        ("log", "new||old"): psi(BARRIERS["log"], SLACK, x),
-        ("entropy", "old||new"): psi_reversed(BARRIERS["entropy"], SLACK, x),
-        ("log", "old||new"): psi_reversed(BARRIERS["log"], SLACK, x),
+        ("entropy", "new||old"): psi(POTENTIALS["entropy"], SLACK, x),
+        ("log", "new||old"): psi(POTENTIALS["log"], SLACK, x),
+        ("entropy", "old||new"): psi_reversed(POTENTIALS["entropy"], SLACK, x),
+        ("log", "old||new"): psi_reversed(POTENTIALS["log"], SLACK, x),
     }
     for (name, order), value in curves.items():
         formula = r"$x\log x$" if name == "entropy" else r"$-\log x$"

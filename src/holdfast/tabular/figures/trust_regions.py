@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from holdfast.tabular.barrier import BARRIERS
+from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, canvas
 from holdfast.tabular.flow import Geometry
@@ -31,7 +31,7 @@ def draw(own: FiniteCMDP | None = None) -> Drawing:
         regions = {("TRPO", 0.0): kl, ("CPO", 0.0): near}
         _region(row[0], square, kl, radius, INK, ":")
         _region(row[0], square, near, radius, SERIES[4], "-", fill=0.16)
-        for axes, barrier in zip(row[1:3], BARRIERS, strict=True):
+        for axes, barrier in zip(row[1:3], POTENTIALS, strict=True):
             _region(axes, square, kl, radius, INK, ":")
             for beta, colour in zip(BETAS, SERIES, strict=False):
                 reach = square.divergence(old, Geometry(beta, barrier))
@@ -112,7 +112,7 @@ def logit_model(old: ExactValues, geometry: Geometry) -> tuple[Floats, Floats]:
     """(H, a): Hessian and cost gradient in the two logit differences θ(s,a1) − θ(s,a2)."""
     spread = old.visits * old.policy[:, 0] * old.policy[:, 1]
     normal = spread * (old.adv_c[0, :, 0] - old.adv_c[0, :, 1])
-    weight = float(np.asarray(geometry.beta)) * BARRIERS[geometry.barrier].curvature(old.slack)[0]
+    weight = float(np.asarray(geometry.beta)) * POTENTIALS[geometry.barrier].curvature(old.slack)[0]
     return np.diag(spread) + weight * np.outer(normal, normal), normal
 
 
