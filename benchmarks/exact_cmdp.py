@@ -21,8 +21,8 @@ import numpy as np
 from holdfast.algorithms import ALGORITHMS
 from holdfast.core.critic import init_critics
 from holdfast.core.types import Learner
+from holdfast.exact import exact_batch, probabilities, tabular_policy
 from holdfast.run import make_run
-from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate

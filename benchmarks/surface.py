@@ -19,8 +19,7 @@ import numpy as np
 
 from holdfast.algorithms import CTRPO
 from holdfast.core.types import Learner
-from holdfast.exact import without_damping
-from holdfast.tabular.batch import batch_of, probabilities, tabular_policy
+from holdfast.exact import enumerated, probabilities, tabular_policy, without_damping
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate
@@ -56,7 +55,7 @@ def run(
         rows: list[tuple[float, float, float]] = []
         for _ in range(updates):
             found = evaluate(cmdp, probabilities(learner.policy, cmdp.num_states))  # type: ignore[arg-type]
-            batch = batch_of(cmdp, found)
+            batch = enumerated(cmdp, found)
             wrong = jnp.asarray(noise * limit * rng.normal(size=1))
             batch = replace(batch, cost_return=batch.cost_return + wrong)
             step = improve(learner, batch, jax.random.key(0))

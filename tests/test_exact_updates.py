@@ -20,8 +20,8 @@ from holdfast.core.critic import init_critics
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Learner
+from holdfast.exact import exact_batch, probabilities, tabular_policy
 from holdfast.run import make_run
-from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.instances import random_cmdp
 from holdfast.tabular.lp import optimum

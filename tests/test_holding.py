@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
-from holdfast.tabular.batch import exact_batch, tabular_policy
+from holdfast.exact import exact_batch, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 
 PATH = Path(__file__).parents[1] / "benchmarks" / "holding.py"

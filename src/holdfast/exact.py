@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any algorithm's own `improve` on a finite CMDP, without sampling noise.
 
-The batch enumerates all state-action pairs with their exact occupancy and advantages, the policy is
-a table of logits, and everything runs in float64: what is left is the algorithm itself. This is how
-the deep code is judged against the linear programme and the exact updates of `holdfast.tabular`.
+A finite CMDP is one weighted batch: a row for each (s, a), weighted by the occupancy d(s,a), with
+exact advantages; observations are one-hot states. A linear Categorical policy on these is the
+tabular softmax policy, its weight matrix holds the logits θ[s,a]. Convention N makes the unit
+factor κ (`horizon`) equal to 1, and everything runs in float64: what is left is the algorithm
+itself, judged against the linear programme and the exact updates of `holdfast.tabular`.
 """
 
 from dataclasses import replace
@@ -16,14 +18,64 @@ from numpy.typing import ArrayLike
 
 from holdfast.algorithms import Algorithm
 from holdfast.core.critic import init_critics
-from holdfast.core.types import Learner
-from holdfast.tabular.batch import batch_of, probabilities, tabular_policy
-from holdfast.tabular.cmdp import FiniteCMDP, check_policy
+from holdfast.core.policies import Categorical
+from holdfast.core.types import Batch, Learner, sampled_batch
+from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.flow import Trajectory
-from holdfast.tabular.occupancy import ExactValues, evaluate
+from holdfast.tabular.occupancy import ExactValues, evaluate, softmax
 from holdfast.update import split
 
-__all__ = ["exact_run", "without_damping"]
+__all__ = [
+    "enumerated",
+    "exact_batch",
+    "exact_run",
+    "probabilities",
+    "tabular_policy",
+    "without_damping",
+]
+
+
+def exact_batch(cmdp: FiniteCMDP, policy: ArrayLike) -> Batch:
+    """Enumerate all S·A pairs under the policy π(a|s) [S, A], in JAX's precision."""
+    return enumerated(cmdp, evaluate(cmdp, policy))
+
+
+def enumerated(cmdp: FiniteCMDP, found: ExactValues) -> Batch:
+    """The batch of a policy that is evaluated already."""
+    states, actions = cmdp.reward.shape
+    as_jax = lambda x: jnp.asarray(x, float)
+    value = np.concatenate([found.value_r[None], found.value_c])[:, :, None]
+    adv = np.concatenate([found.adv_r[None], found.adv_c])
+    return sampled_batch(
+        as_jax(np.repeat(np.eye(states), actions, axis=0)),
+        jnp.tile(jnp.arange(actions), states)[:, None],
+        as_jax(found.adv_r.reshape(-1)),
+        as_jax(found.adv_c.reshape(cmdp.num_constraints, -1).T),
+        weight=as_jax(found.occupancy.reshape(-1)),
+        target=as_jax((value + adv).reshape(1 + cmdp.num_constraints, -1).T),
+        cost_return=as_jax(found.cost_return),
+        cost_limit=as_jax(cmdp.cost_limit),
+        horizon=as_jax(1.0),
+        length=as_jax(1.0),
+        progress=as_jax(0.0),
+    )
+
+
+def tabular_policy(policy: Floats) -> Categorical:
+    """The linear Categorical policy whose action law in state s is `policy[s]` (all positive)."""
+    if np.any(policy <= 0.0):
+        raise ValueError(
+            "a softmax policy is positive everywhere, but the smallest entry here is "
+            f"{policy.min():.3g}; mix the policy with a little of the uniform one."
+        )
+    weight = jnp.asarray(np.log(policy), float)
+    return Categorical(((weight, jnp.zeros(policy.shape[1], weight.dtype)),), (policy.shape[1],))
+
+
+def probabilities(policy: Categorical, num_states: int) -> Floats:
+    """π(a|s) [S, A] in float64 of a Categorical policy that observes one-hot states."""
+    (logits,) = policy.outputs(jnp.eye(num_states, dtype=policy.layers[0][0].dtype))
+    return softmax(np.asarray(logits, dtype=np.float64))
 
 
 def without_damping(algorithm: Any, radius: float | None = None) -> Any:
@@ -45,7 +97,7 @@ def exact_run(
         improve = split(algorithm).improve
         points: list[ExactValues] = [evaluate(cmdp, start)]
         for k in range(updates):
-            batch = replace(batch_of(cmdp, points[-1]), progress=jnp.asarray(k / updates))
+            batch = replace(enumerated(cmdp, points[-1]), progress=jnp.asarray(k / updates))
             step = improve(learner, batch, jax.random.key(seed + k))
             learner = learner.improved(step)
             law: Any = learner.policy

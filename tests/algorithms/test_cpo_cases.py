@@ -15,7 +15,7 @@ from holdfast.core.move import Trial
 from holdfast.core.policies import Categorical
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, sampled_batch
-from holdfast.tabular.batch import batch_of, tabular_policy
+from holdfast.exact import enumerated, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.occupancy import evaluate
 
@@ -96,7 +96,7 @@ def toy_learner(algorithm: Any) -> tuple[Any, Batch, Learner]:
         lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x,
         init_critics(jax.random.key(0), 2, 1, ()),
     )
-    batch = batch_of(cmdp, evaluate(cmdp, probs))
+    batch = enumerated(cmdp, evaluate(cmdp, probs))
     return cmdp, batch, Learner(policy, critics, algorithm.init(1, policy))
 
 

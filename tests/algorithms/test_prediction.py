@@ -18,7 +18,7 @@ from holdfast.algorithms import CTRPO
 from holdfast.core.critic import CriticFit, init_critics
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Learner, sampled_batch
-from holdfast.tabular.batch import probabilities, tabular_policy
+from holdfast.exact import probabilities, tabular_policy
 
 REGION = TrustRegion(radius=1e-6, damping=0.0, solver="dense", kl_average=False)
 FIT = CriticFit(critic_passes=1)

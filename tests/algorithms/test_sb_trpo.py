@@ -17,8 +17,7 @@ from holdfast.algorithms import SBTRPO, TRPO
 from holdfast.algorithms.sb_trpo import mixture
 from holdfast.core.critic import CriticFit
 from holdfast.core.types import Learner
-from holdfast.exact import exact_run, without_damping
-from holdfast.tabular.batch import exact_batch, tabular_policy
+from holdfast.exact import exact_batch, exact_run, tabular_policy, without_damping
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import optimum

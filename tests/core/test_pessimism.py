@@ -12,8 +12,7 @@ from holdfast.algorithms import ALGORITHMS
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Learner
-from holdfast.exact import without_damping
-from holdfast.tabular.batch import exact_batch, tabular_policy
+from holdfast.exact import exact_batch, tabular_policy, without_damping
 from holdfast.tabular.instances import random_cmdp
 from holdfast.tabular.occupancy import evaluate, softmax
 

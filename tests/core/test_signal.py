@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.diagnosis import halves, signal_share
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
-from holdfast.tabular.batch import exact_batch, tabular_policy
+from holdfast.exact import exact_batch, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 
 PI = two_action_policy(0.6, 0.4)

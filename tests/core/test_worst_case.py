@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from holdfast.core.diagnosis import worst_case
-from holdfast.tabular.batch import exact_batch, tabular_policy
+from holdfast.exact import exact_batch, tabular_policy
 from holdfast.tabular.instances import random_cmdp
 from holdfast.tabular.occupancy import evaluate, softmax
 

@@ -10,8 +10,8 @@ from jax.flatten_util import ravel_pytree
 from holdfast.core.barrier import Barriers
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
+from holdfast.exact import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.barrier import POTENTIALS
-from holdfast.tabular.batch import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.instances import random_cmdp
 from holdfast.tabular.occupancy import constrained_gramian, evaluate, gradient, gramian

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact finite constrained MDPs, in float64: solve them, follow them, measure the theorems.
 
-Enumerated batches for the deep algorithms are in `holdfast.tabular.batch`, which needs JAX; nothing
-else here does.
+Nothing here needs JAX; deep algorithms on these problems are in `holdfast.exact`.
 """
 
 from holdfast.tabular.best_response import lagrangian_bound
