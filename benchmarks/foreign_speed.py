@@ -6,7 +6,7 @@
 An environment whose step does nothing but burn a given time acts for an epoch by a policy of the
 usual size, in this process and in one worker a core; the quicker of two rounds each. What the
 workers save each epoch must win back what starting them takes. `CHEAP` of
-holdfast/envs/foreign/batch.py is to lie where the two columns meet.
+holdfast/envs/foreign/env.py is to lie where the two columns meet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 
 from holdfast.envs.acting import Actor, Normaliser
-from holdfast.envs.foreign.batch import open_foreign
+from holdfast.envs.foreign.env import open_foreign
 from holdfast.envs.rollout import collect
 from holdfast.process import cores
 

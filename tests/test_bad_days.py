@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from holdfast import cli
 from holdfast.cli import main
-from holdfast.envs.foreign.batch import open_foreign
-from holdfast.envs.foreign.vector import VectorBatch
+from holdfast.envs.foreign.env import open_foreign
+from holdfast.envs.foreign.vector import ForeignVectorEnv
 from holdfast.envs.make import make_env
 from holdfast.export.graph import load_package
 from holdfast.process import Stuck, deadline
@@ -94,7 +94,7 @@ def test_a_batch_that_hangs_is_named_with_its_step():
         [lambda: Moody("sleep", 7)], autoreset_mode=AutoresetMode.SAME_STEP
     )  # one step of it is made to look at it
     with pytest.raises(Stuck) as caught:
-        until_it_fails(VectorBatch(env, timeout=0.5), 1)
+        until_it_fails(ForeignVectorEnv(env, timeout=0.5), 1)
     assert "step 8 of the batch" in caught.value.__notes__[0]
 
 

@@ -15,7 +15,7 @@ import pytest
 from gymnasium import spaces
 
 from holdfast.envs.base import VecEnv
-from holdfast.envs.foreign.batch import ForeignEnv, open_foreign
+from holdfast.envs.foreign.env import ForeignEnv, open_foreign
 from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.foreign.tape import episode_seed
 from holdfast.envs.make import known_ids, make_env
@@ -488,7 +488,7 @@ def test_forgetting_the_batch_ends_its_workers():
 SCRIPT = """
     import sys, numpy as np, gymnasium as gym
     from gymnasium import spaces
-    from holdfast.envs.foreign.batch import open_foreign
+    from holdfast.envs.foreign.env import open_foreign
 
     class Chatty(gym.Env):
         observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)

@@ -19,7 +19,7 @@ from holdfast import Agent
 from holdfast.envs.base import NotReproducible, Step
 from holdfast.envs.check import check_env
 from holdfast.envs.foreign.source import name_env
-from holdfast.envs.foreign.vector import VectorBatch, mode_of
+from holdfast.envs.foreign.vector import ForeignVectorEnv, mode_of
 from holdfast.envs.make import make_env
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "tank.py"
@@ -59,7 +59,7 @@ def equal(one: Step, other: Step, fields=tuple(Step.__dataclass_fields__)) -> bo
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
 def test_the_numbers_are_those_of_the_loop(mode):
-    loop, batch = make_env(Tank, N, constraints=NAMES), VectorBatch(vector(mode), NAMES)
+    loop, batch = make_env(Tank, N, constraints=NAMES), ForeignVectorEnv(vector(mode), NAMES)
     assert np.array_equal(loop.reset(7), batch.reset(7))
     ours, theirs = play(loop), play(batch)
     assert all(map(equal, ours, theirs))
@@ -69,7 +69,7 @@ def test_the_numbers_are_those_of_the_loop(mode):
 
 def test_processes_of_gymnasium_too():
     spawned = partial(AsyncVectorEnv, context="spawn")  # JAX has threads, and warns of forks
-    batch = VectorBatch(vector(AutoresetMode.NEXT_STEP, spawned), NAMES, owned=True)
+    batch = ForeignVectorEnv(vector(AutoresetMode.NEXT_STEP, spawned), NAMES, owned=True)
     try:
         loop = make_env(Tank, N, constraints=NAMES)
         assert np.array_equal(loop.reset(7), batch.reset(7))
@@ -80,7 +80,7 @@ def test_processes_of_gymnasium_too():
 
 def test_the_same_step_keeps_the_true_successor_and_the_last_cost():
     loop = make_env(Tank, N, constraints=NAMES)
-    batch = VectorBatch(vector(AutoresetMode.SAME_STEP), NAMES)
+    batch = ForeignVectorEnv(vector(AutoresetMode.SAME_STEP), NAMES)
     loop.reset(7), batch.reset(7)
     first = np.ones(N, np.bool_)  # the first episodes: afterwards its seeds are its own
     seen = 0
@@ -113,13 +113,13 @@ def test_the_controls_would_show_a_misread_mode():
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
 def test_a_snapshot_brings_it_back(mode):
-    batch = VectorBatch(vector(mode), NAMES)
+    batch = ForeignVectorEnv(vector(mode), NAMES)
     batch.reset(7)
     play(batch, 33)
     kept = batch.snapshot()
     assert len(set(kept["age"].tolist())) > 1  # out of step
     future = play(batch, 30, seed=2)
-    other = VectorBatch(vector(mode), NAMES)
+    other = ForeignVectorEnv(vector(mode), NAMES)
     assert np.array_equal(other.restore(kept), kept["obs"])
     assert all(map(equal, future, play(other, 30, seed=2)))
     kept["actions"] = (kept["actions"] + 1) % 3
@@ -139,9 +139,9 @@ class Stubborn(SyncVectorEnv):
 
 def test_who_cannot_be_reset_in_part_is_told_what_to_do():
     with pytest.raises(ValueError, match=r"autoreset mode NextStep.*AutoresetMode\.SAME_STEP"):
-        VectorBatch(Stubborn([Tank] * N), NAMES)
+        ForeignVectorEnv(Stubborn([Tank] * N), NAMES)
     assert "SAME_STEP" in check_env(Stubborn([Tank] * N), constraints=NAMES)[0].remedy
-    VectorBatch(Stubborn([Tank] * N, autoreset_mode=AutoresetMode.SAME_STEP), NAMES)
+    ForeignVectorEnv(Stubborn([Tank] * N, autoreset_mode=AutoresetMode.SAME_STEP), NAMES)
 
 
 class Tensor:
@@ -203,7 +203,10 @@ gym.register("IsaacLike-v0", IsaacLike, disable_env_checker=True)
 
 
 def test_tensors_and_a_missing_final_observation():
-    isaac, usual = VectorBatch(IsaacLike(N)), VectorBatch(vector(AutoresetMode.SAME_STEP), NAMES)
+    isaac, usual = (
+        ForeignVectorEnv(IsaacLike(N)),
+        ForeignVectorEnv(vector(AutoresetMode.SAME_STEP), NAMES),
+    )
     assert mode_of(IsaacLike(1)) is AutoresetMode.SAME_STEP
     before = isaac.reset(7)
     assert np.array_equal(before, usual.reset(7))
@@ -218,12 +221,12 @@ def test_tensors_and_a_missing_final_observation():
 
 def test_a_batch_that_gym_makes_is_a_batch():
     """Isaac Lab's way: gym.make puts wrappers for single environments around it."""
-    plain = VectorBatch(IsaacLike())
+    plain = ForeignVectorEnv(IsaacLike())
     wrapped = gym.make("IsaacLike-v0")
     assert not hasattr(wrapped, "num_envs")  # why it has to be looked for
     for source in (wrapped, "IsaacLike-v0", lambda: IsaacLike()):
         batch = make_env(source, N)
-        assert isinstance(batch, VectorBatch) and batch.cost_names == ("cost",)
+        assert isinstance(batch, ForeignVectorEnv) and batch.cost_names == ("cost",)
         assert np.array_equal(batch.reset(7), plain.reset(7))
         assert all(map(equal, play(batch, 30), play(plain, 30)))
         assert check_env(source) == []
@@ -257,7 +260,7 @@ class Steered(IsaacLike):
 
 
 def test_actions_are_tensors_of_their_own_type():
-    batch = VectorBatch(Steered())
+    batch = ForeignVectorEnv(Steered())
     batch.reset(0)
     assert batch.step(np.full((N, 1), 0.25, np.float32)).reward.tolist() == [0.25] * N
     like = Steered().shown()["gear"]  # the control: made like what is shown it would be 0
@@ -268,7 +271,7 @@ def test_six_values_and_a_cost_function_row_by_row():
     level = lambda obs, action, next_obs, info: float(next_obs["level"][0] - obs["level"][0])
     loop = make_env(Tank, N, cost=level)
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
-        batch = VectorBatch(vector(mode), cost=level)
+        batch = ForeignVectorEnv(vector(mode), cost=level)
         loop.reset(7), batch.reset(7)
         ours, theirs = play(loop, 10), play(batch, 10)
         assert all(equal(a, b, ("cost",)) for a, b in zip(ours, theirs, strict=True))
@@ -278,7 +281,7 @@ def test_six_values_and_a_cost_function_row_by_row():
             obs, reward, terminated, truncated, info = super().step(action)
             return obs, reward, np.abs(reward), terminated, truncated, info
 
-    batch = VectorBatch(Six([Tank] * N))
+    batch = ForeignVectorEnv(Six([Tank] * N))
     batch.reset(7)
     (step,) = play(batch, 1)
     assert batch.cost_names == ("cost",) and np.array_equal(step.cost[:, 0], np.abs(step.reward))
@@ -290,7 +293,7 @@ def test_a_cost_that_vanishes_is_named():
             *rest, info = super().step(action)
             return *rest, info if self.time < 3 else {}
 
-    batch = VectorBatch(vector(AutoresetMode.NEXT_STEP, make=Forgetful), NAMES)
+    batch = ForeignVectorEnv(vector(AutoresetMode.NEXT_STEP, make=Forgetful), NAMES)
     batch.reset(7)
     with pytest.raises(ValueError, match=r"info\['cost_spill'\] is missing from this step of env"):
         play(batch, 5)
@@ -312,7 +315,8 @@ def test_an_agent_learns_on_it_and_leaves_it_open():
     with pytest.raises(ValueError, match="take num_envs"):
         make_env(lambda: vector(AutoresetMode.NEXT_STEP), N + 1)
     assert isinstance(
-        make_env(lambda num_envs: vector(AutoresetMode.DISABLED, count=num_envs), 2), VectorBatch
+        make_env(lambda num_envs: vector(AutoresetMode.DISABLED, count=num_envs), 2),
+        ForeignVectorEnv,
     )
 
 
@@ -363,7 +367,7 @@ def elapsed_step(obs, action, next_obs, info):
 @pytest.mark.parametrize("name", pools())
 def test_envpool_s_episodes_have_no_step_that_belongs_to_none(name):
     """Its own count of an episode's steps is the cost: 1, 2, ... and after an end 1 again."""
-    batch = VectorBatch(pools()[name](), cost=elapsed_step)
+    batch = ForeignVectorEnv(pools()[name](), cost=elapsed_step)
     assert batch.time_limit and not batch.can_snapshot
     obs, age, ends = batch.reset(0), np.zeros(3), 0
     for _ in range(40):

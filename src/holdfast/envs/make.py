@@ -8,18 +8,18 @@ from gymnasium.envs.registration import EnvSpec
 
 from holdfast.envs import native
 from holdfast.envs.base import VecEnv
-from holdfast.envs.foreign.batch import Vectorise, open_foreign
 from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.env import Vectorise, open_foreign
 from holdfast.envs.foreign.references import load
 from holdfast.envs.foreign.source import (
     EnvSource,
     Factory,
     is_instance,
     label_of,
-    open_env,
+    open_single,
     resolve,
 )
-from holdfast.envs.foreign.vector import VectorBatch, bare, is_vector_env
+from holdfast.envs.foreign.vector import ForeignVectorEnv, bare, is_vector_env
 from holdfast.envs.functional.source import (
     Functional,
     described,
@@ -67,7 +67,7 @@ def make_env(
     whole = isinstance(source, Factory) and source.takes_num_envs
     first = source(num_envs=num_envs) if isinstance(source, Factory) and whole else None
     if first is None and isinstance(source, Factory | EnvSpec):
-        first = open_env(source)
+        first = open_single(source)
     made = is_batch(first)
     source = first if made else source
     if is_batch(source):
@@ -75,7 +75,7 @@ def make_env(
         if isinstance(source, VecEnv):
             _refuse_for_vec_env(source, constraints, costs)
             return source
-        return VectorBatch(source, constraints, costs, clip_actions, made, timeout)
+        return ForeignVectorEnv(source, constraints, costs, clip_actions, made, timeout)
     if is_functional(first):  # what a function makes is known only once it is made
         source = described(first, label_of(source))
     if isinstance(source, Functional):
@@ -157,10 +157,10 @@ def _make_functional(
     cost: CostFunction | None,
     clip_actions: bool,
 ) -> VecEnv:
-    from holdfast.envs.functional.batch import FunctionalBatch  # only here is JAX needed to open
-    from holdfast.envs.functional.states import read_model
+    from holdfast.envs.functional.env import FunctionalEnv  # only here is JAX needed to open
+    from holdfast.envs.functional.states import read_dynamics
 
-    return FunctionalBatch(read_model(source, constraints, cost, clip_actions), num_envs)
+    return FunctionalEnv(read_dynamics(source, constraints, cost, clip_actions), num_envs)
 
 
 def known_ids() -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from holdfast.envs.foreign.source import (
     Factory,
     is_instance,
     label_of,
-    open_env,
+    open_single,
 )
 from holdfast.envs.foreign.spaces import flat_observation_space, is_space, plain_action_space
 from holdfast.envs.functional.source import Functional, described, is_functional
@@ -104,7 +104,7 @@ def _check_batch(
 
 def _check_single(plan: _Plan) -> Iterator[Finding]:
     try:
-        env = open_env(plan.source)
+        env = open_single(plan.source)
     except ValueError as error:
         yield _split("opening", error)
         return
@@ -197,7 +197,7 @@ def _determinism(plan: _Plan, env: Any, actions: ActionSpace, seen: Recording) -
     """The same seed and actions again: in another environment, then in this one."""
     detail = len(seen.steps)
     if not is_instance(plan.source):
-        other = open_env(plan.source)
+        other = open_single(plan.source)
         fresh = record(other, actions, plan.seed, detail, detail)
         yield from _close(other)
         if not same(seen, fresh):

@@ -55,7 +55,7 @@ class Factory:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Interface:
     """How to talk to one environment: learnt from the first, valid for all."""
 
     label: str
@@ -166,7 +166,7 @@ def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
         ) from error
 
 
-def open_env(source: EnvSource) -> Any:
+def open_single(source: EnvSource) -> Any:
     """Make (or take) one environment."""
     if is_instance(source):
         return source
@@ -233,7 +233,7 @@ def inspect_env(
     cost: CostFunction | None,
     clip_actions: bool,
     timeout: float,
-) -> Layout:
+) -> Interface:
     """Learn spaces and cost from one seeded reset and step; the caller resets again."""
     label = label_of(env)
     if isinstance(env, gym.vector.VectorEnv):
@@ -249,7 +249,7 @@ def inspect_env(
     obs = reset_env(env, seed=0)
     action = to_native(native_actions, still_action(action_space)[None], clip_actions)[0]
     source = find_cost(label, step_env(env, obs, action), constraints, cost)
-    return Layout(
+    return Interface(
         label, native_observations, native_actions, observation_space, action_space, source,
         clip_actions, time_limit_of(env), timeout,
     )  # fmt: skip

@@ -68,7 +68,7 @@ def mode_of(env: Any) -> AutoresetMode:
     return AutoresetMode(said)
 
 
-class VectorBatch:
+class ForeignVectorEnv:
     """The user's batch; it stays the user's to close, unless `owned`."""
 
     def __init__(

@@ -51,7 +51,7 @@ class StepResult:
 
 
 @dataclass(frozen=True)
-class Model:
+class Dynamics:
     """The functions of one environment; many of them are a `vmap` of these."""
 
     env: Any
@@ -117,12 +117,12 @@ def observe(obs: Any) -> Array:
     return jnp.concatenate([jnp.ravel(x).astype(jnp.float32) for x in jax.tree.leaves(obs)])
 
 
-def read_model(
+def read_dynamics(
     source: Functional,
     constraints: Sequence[str] | None = None,
     cost: CostFunction | None = None,
     clip: bool = True,
-) -> Model:
+) -> Dynamics:
     """Learn sizes and costs from the shapes of a first state; nothing is computed."""
     label, env = source.label, source.env
     shapes = traced(label, jax.eval_shape, env.reset, jax.random.PRNGKey(0))
@@ -139,7 +139,7 @@ def read_model(
     seen = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
     action = jnp.asarray(still_action(plain)).reshape(native.shape or ())
     costs = traced(label, _find_cost, label, shapes, action, constraints, cost)
-    return Model(env, label, source.time_limit, seen, plain, native, costs, clip)
+    return Dynamics(env, label, source.time_limit, seen, plain, native, costs, clip)
 
 
 def _refuse_wrapped(label: str, shapes: Any) -> None:

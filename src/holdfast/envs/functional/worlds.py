@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.networks import Network
 from holdfast.envs.acting import Actor, box_scale
-from holdfast.envs.functional.states import Model
+from holdfast.envs.functional.states import Dynamics
 
 BLOCK = 8
 """Environments that are reset at once: few end in the same step, and a reset is not cheap."""
@@ -40,33 +40,33 @@ class Worlds:
     """[n] steps of the current ones."""
 
 
-def begin(model: Model, seeds: Array) -> Worlds:
+def begin(dynamics: Dynamics, seeds: Array) -> Worlds:
     """The first episodes of environments with these seeds [n]."""
     key = jax.vmap(jax.random.PRNGKey)(seeds)
     none = jnp.zeros(len(seeds), jnp.int32)
-    return Worlds(_start(model, key, none), key, none, none)
+    return Worlds(_start(dynamics, key, none), key, none, none)
 
 
-def _start(model: Model, key: Array, episode: Array) -> Any:
-    return jax.vmap(model.start)(jax.vmap(jax.random.fold_in)(key, episode))
+def _start(dynamics: Dynamics, key: Array, episode: Array) -> Any:
+    return jax.vmap(dynamics.start)(jax.vmap(jax.random.fold_in)(key, episode))
 
 
-def observe(model: Model, worlds: Worlds) -> Array:
-    return jax.vmap(model.observe)(worlds.state)
+def observe(dynamics: Dynamics, worlds: Worlds) -> Array:
+    return jax.vmap(dynamics.observe)(worlds.state)
 
 
-def step(model: Model, worlds: Worlds, action: Array) -> tuple[Worlds, dict[str, Array]]:
+def step(dynamics: Dynamics, worlds: Worlds, action: Array) -> tuple[Worlds, dict[str, Array]]:
     """One step of all, and new episodes where one has ended; the fields of a `base.Step`."""
     # Behind the barrier what the environment gave is rounded; no more is merged into its program.
-    state, out = jax.lax.optimization_barrier(jax.vmap(model.move)(worlds.state, action))
+    state, out = jax.lax.optimization_barrier(jax.vmap(dynamics.move)(worlds.state, action))
     age = worlds.age + 1
-    over = False if model.time_limit is None else age >= model.time_limit
+    over = False if dynamics.time_limit is None else age >= dynamics.time_limit
     truncated = ~out.terminated & (out.cut | over)
     ended = out.terminated | truncated
     moved = Worlds(state, worlds.key, worlds.episode + ended, jnp.where(ended, 0, age))
-    begun = _restart(model, moved, ended)
+    begun = _restart(dynamics, moved, ended)
     return begun, {
-        "obs": observe(model, begun),
+        "obs": observe(dynamics, begun),
         "next_obs": out.obs,
         "reward": out.reward,
         "cost": out.cost,
@@ -75,14 +75,14 @@ def step(model: Model, worlds: Worlds, action: Array) -> tuple[Worlds, dict[str,
     }
 
 
-def _restart(model: Model, worlds: Worlds, ended: Array) -> Worlds:
+def _restart(dynamics: Dynamics, worlds: Worlds, ended: Array) -> Worlds:
     """New episodes for those that ended, a block at a time; for none nothing is computed."""
     n = len(ended)
 
     def some(x: tuple[Any, Array]) -> tuple[Any, Array]:
         state, left = x
         rows = jnp.nonzero(left, size=BLOCK, fill_value=n)[0]  # n is no row: it is dropped
-        fresh = _start(model, worlds.key[rows], worlds.episode[rows])
+        fresh = _start(dynamics, worlds.key[rows], worlds.episode[rows])
         put = lambda all_, new: all_.at[rows].set(new, mode="drop")
         return jax.tree.map(put, state, fresh), left.at[rows].set(False, mode="drop")
 
@@ -159,18 +159,18 @@ class DevicePolicy:
 
 
 def advance(
-    model: Model, policy: DevicePolicy, worlds: Worlds, noise: Array
+    dynamics: Dynamics, policy: DevicePolicy, worlds: Worlds, noise: Array
 ) -> tuple[tuple[Worlds, Array], dict[str, Array]]:
     """Act for T steps with noise [T, n, noise_size]."""
 
     def one(worlds: Worlds, drawn: Array) -> tuple[Worlds, dict[str, Array]]:
-        seen = policy.view(observe(model, worlds))
+        seen = policy.view(observe(dynamics, worlds))
         action = policy.act(seen, drawn)
-        worlds, out = step(model, worlds, policy.to_env(model.action_space, action))
+        worlds, out = step(dynamics, worlds, policy.to_env(dynamics.action_space, action))
         return worlds, {"seen": seen, "action": action, **out}
 
     worlds, out = jax.lax.scan(one, worlds, noise)
-    return (worlds, policy.view(observe(model, worlds))), out
+    return (worlds, policy.view(observe(dynamics, worlds))), out
 
 
 @jax.jit

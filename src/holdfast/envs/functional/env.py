@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
 from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of, adopt, check_count
-from holdfast.envs.functional.states import Model, traced
+from holdfast.envs.functional.states import Dynamics, traced
 from holdfast.envs.functional.worlds import (
     DevicePolicy,
     Worlds,
@@ -50,18 +50,19 @@ class DeviceRollout(Rollout):
         return self.successor
 
 
-class FunctionalBatch:
+class FunctionalEnv:
     """N copies of a functional environment, with exact snapshots."""
 
     can_snapshot = True
 
-    def __init__(self, model: Model, num_envs: int) -> None:
+    def __init__(self, dynamics: Dynamics, num_envs: int) -> None:
         check_count(num_envs)
-        self._model, self.num_envs = model, num_envs
-        self.observation_space, self.action_space = model.observation_space, model.action_space
-        self.native_action_space: gym.Space[Any] = model.native_action_space
-        self.cost_names, self.time_limit = model.cost.names, model.time_limit
-        adopt(self, model.env, ("cost_bounds", "cost_limits"))
+        self._dynamics, self.num_envs = dynamics, num_envs
+        self.observation_space = dynamics.observation_space
+        self.action_space = dynamics.action_space
+        self.native_action_space: gym.Space[Any] = dynamics.native_action_space
+        self.cost_names, self.time_limit = dynamics.cost.names, dynamics.time_limit
+        adopt(self, dynamics.env, ("cost_bounds", "cost_limits"))
         devices = _sharing(num_envs)
         self._home, count = devices[0], len(devices)
         self.place = f"on {count} {self._home.platform} device{'s' if count > 1 else ''}"
@@ -69,13 +70,13 @@ class FunctionalBatch:
         self._split = NamedSharding(mesh, P("envs"))
         rows, table = P("envs"), P(None, "envs")
         share = partial(jax.shard_map, mesh=mesh, check_vma=False)
-        self._begin = jax.jit(share(partial(begin, model), in_specs=rows, out_specs=rows))
-        self._move = jax.jit(share(partial(step, model), in_specs=(rows, rows), out_specs=rows))
-        self._observe = jax.jit(share(partial(observe, model), in_specs=rows, out_specs=rows))
+        self._begin = jax.jit(share(partial(begin, dynamics), in_specs=rows, out_specs=rows))
+        self._move = jax.jit(share(partial(step, dynamics), in_specs=(rows, rows), out_specs=rows))
+        self._observe = jax.jit(share(partial(observe, dynamics), in_specs=rows, out_specs=rows))
         self._advance = jax.jit(
-            share(partial(advance, model), in_specs=(P(), rows, table), out_specs=(rows, table))
+            share(partial(advance, dynamics), in_specs=(P(), rows, table), out_specs=(rows, table))
         )
-        self._run = partial(traced, model.label)
+        self._run = partial(traced, dynamics.label)
         self._worlds: Worlds | None = None
 
     def reset(self, seed: int) -> Floats:
@@ -91,7 +92,7 @@ class FunctionalBatch:
 
     def step(self, action: NDArray[Any]) -> Step:
         shape = (self.num_envs, *(self.action_space.shape or ()))
-        action = actions_of(f"Env {self._model.label}", action, shape)
+        action = actions_of(f"Env {self._dynamics.label}", action, shape)
         self._worlds, out = self._run(self._move, self._started(), action)
         return Step(**{name: np.asarray(value) for name, value in out.items()})
 
@@ -158,7 +159,7 @@ class FunctionalBatch:
     def restore(self, snapshot: Snapshot) -> Floats:
         seeds = jax.ShapeDtypeStruct((self.num_envs,), np.uint32)
         leaves, structure = jax.tree_util.tree_flatten_with_path(
-            jax.eval_shape(partial(begin, self._model), seeds)
+            jax.eval_shape(partial(begin, self._dynamics), seeds)
         )
         filled = [
             self._put(jax.tree_util.keystr(path)[1:], like, snapshot) for path, like in leaves
@@ -173,7 +174,7 @@ class FunctionalBatch:
         if kept is None or kept.shape != shape.shape or kept.dtype != shape.dtype:
             raise ValueError(
                 f"snapshot entry {name!r} must be {shape.dtype}{list(shape.shape)}: restore into "
-                f"the same environment ({self._model.label}) with the same num_envs."
+                f"the same environment ({self._dynamics.label}) with the same num_envs."
             )
         put = jax.device_put(kept, self._split)
         return jax.random.wrap_key_data(put, impl=like.dtype._impl.name) if is_key else put
@@ -189,7 +190,9 @@ class FunctionalBatch:
 
     def _started(self) -> Worlds:
         if self._worlds is None:
-            raise ValueError(f"Env {self._model.label} has no state before its first reset(seed).")
+            raise ValueError(
+                f"Env {self._dynamics.label} has no state before its first reset(seed)."
+            )
         return self._worlds
 
 

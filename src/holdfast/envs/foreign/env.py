@@ -23,12 +23,12 @@ from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, check_
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
     EnvSource,
-    Layout,
+    Interface,
     close_all,
     inspect_env,
     is_instance,
     label_of,
-    open_env,
+    open_single,
     reset_env,
     resolve,
     step_env,
@@ -78,34 +78,34 @@ def open_foreign(
     """
     _check(source, num_envs, vectorise, workers)
     source = resolve(source)
-    opened = [open_env(source) if first is None else first]
+    opened = [open_single(source) if first is None else first]
     try:
         with deadline(timeout):
-            layout = inspect_env(opened[0], constraints, cost, clip_actions, timeout)
-        share = partial(_open_share, source, layout)
+            interface = inspect_env(opened[0], constraints, cost, clip_actions, timeout)
+        share = partial(_open_share, source, interface)
         wanted = min(workers or cores(), num_envs)
         shared = vectorise == "process" or start is not None
         if not shared and vectorise == "auto" and wanted > 1 and not is_instance(source):
             with deadline(timeout):
-                dear = workers or num_envs * _seconds_of_step(opened[0], layout) >= CHEAP
+                dear = workers or num_envs * _seconds_of_step(opened[0], interface) >= CHEAP
             shared = bool(dear) and unsendable(share) is None
         if shared:
-            model = ForeignEnv(opened, layout)
-            batch = WorkerEnv(f"Env {layout.label}", model, num_envs, wanted, share, start)
+            model = ForeignEnv(opened, interface)
+            batch = WorkerEnv(f"Env {interface.label}", model, num_envs, wanted, share, start)
             model.close()
             return batch
-        _open_others(source, opened, num_envs, layout.label)
-        return ForeignEnv(opened, layout)
+        _open_others(source, opened, num_envs, interface.label)
+        return ForeignEnv(opened, interface)
     except BaseException:
         if not is_instance(source):
             close_all(opened)
         raise
 
 
-def _seconds_of_step(env: Any, layout: Layout) -> float:
+def _seconds_of_step(env: Any, interface: Interface) -> float:
     """What one environment's step takes, after a reset; the quickest of a few."""
-    still = still_action(layout.action_space)[None]
-    action = to_native(layout.native_actions, still, layout.clip_actions)[0]
+    still = still_action(interface.action_space)[None]
+    action = to_native(interface.native_actions, still, interface.clip_actions)[0]
     obs, times = reset_env(env, seed=0), list[float]()
     while len(times) < 10 and sum(times) < 0.1:
         start = time.perf_counter()
@@ -125,15 +125,16 @@ class ForeignEnv:
 
     can_snapshot = True
 
-    def __init__(self, envs: Sequence[Any], layout: Layout, first: int = 0) -> None:
-        self._envs, self._layout, self._first = list(envs), layout, first
-        self._label = f"Env {layout.label}"
+    def __init__(self, envs: Sequence[Any], interface: Interface, first: int = 0) -> None:
+        self._envs, self._interface, self._first = list(envs), interface, first
+        self._label = f"Env {interface.label}"
         self.num_envs = len(envs)
-        self.observation_space, self.action_space = layout.observation_space, layout.action_space
-        self.native_observation_space = layout.native_observations
-        self.native_action_space = layout.native_actions
-        self.cost_names, self.time_limit = layout.cost.names, layout.time_limit
-        self.cost_parts = layout.cost.parts
+        self.observation_space = interface.observation_space
+        self.action_space = interface.action_space
+        self.native_observation_space = interface.native_observations
+        self.native_action_space = interface.native_actions
+        self.cost_names, self.time_limit = interface.cost.names, interface.time_limit
+        self.cost_parts = interface.cost.parts
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
         self._tape: Tape | None = None
@@ -150,17 +151,17 @@ class ForeignEnv:
 
     def step(self, action: NDArray[Any]) -> Step:
         action = actions_of(self._label, action, self._action_shape)
-        tape, layout, count = started(self._tape, self._label), self._layout, self.num_envs
+        tape, interface, count = started(self._tape, self._label), self._interface, self.num_envs
         next_obs, reward = self._empty_obs(), np.empty(count)
-        cost = np.empty((count, len(layout.cost.names)))
+        cost = np.empty((count, len(interface.cost.names)))
         terminated, truncated = np.empty(count, np.bool_), np.empty(count, np.bool_)
-        given = to_native(layout.native_actions, action, layout.clip_actions)
+        given = to_native(interface.native_actions, action, interface.clip_actions)
         with self._watched(tape):
             for i, env in enumerate(self._envs):
                 self._asked = i
                 done = step_env(env, self._current[i], given[i])
                 self._write(i, done.next_obs, next_obs)
-                reward[i], cost[i] = done.reward, read_cost(layout.cost, done)
+                reward[i], cost[i] = done.reward, read_cost(interface.cost, done)
                 terminated[i], truncated[i] = done.terminated, done.truncated
         ended = terminated | truncated
         tape.record(action, ended)
@@ -197,7 +198,9 @@ class ForeignEnv:
 
     def _repeat(self, i: int, action: NDArray[Any]) -> bool:
         """One step of one environment again; whether its episode ended."""
-        given = to_native(self._layout.native_actions, action[None], self._layout.clip_actions)
+        given = to_native(
+            self._interface.native_actions, action[None], self._interface.clip_actions
+        )
         self._asked = i
         with self._watched(started(self._tape, self._label)):
             done = step_env(self._envs[i], self._current[i], given[0])
@@ -210,19 +213,19 @@ class ForeignEnv:
             self._write(i, reset_env(self._envs[i], tape.seed_of(i)), obs)
 
     def _write(self, i: int, native: Any, out: Floats) -> None:
-        flat = flatten(self._layout.native_observations, native)
+        flat = flatten(self._interface.native_observations, native)
         if flat.size != out.shape[1]:
             raise ValueError(
                 f"observation has {flat.size} numbers, observation_space says {out.shape[1]}: "
                 "make them agree."
             )
         out[i] = flat.reshape(-1)
-        if self._layout.cost.kind == "function":
+        if self._interface.cost.kind == "function":
             # Environments may reuse their observation buffer; the cost must see the old values.
             self._current[i] = native.copy() if type(native) is np.ndarray else deepcopy(native)
 
     def _empty_obs(self) -> Floats:
-        space = self._layout.observation_space
+        space = self._interface.observation_space
         obs: Floats = np.empty((len(self._envs), *space.shape), dtype_of(space))
         return obs
 
@@ -230,7 +233,7 @@ class ForeignEnv:
     def _watched(self, tape: Tape) -> Generator[None]:
         """An error says in which environment and where; one that hangs becomes an error."""
         try:
-            with deadline(self._layout.timeout):
+            with deadline(self._interface.timeout):
                 yield
         except Exception as error:
             place = f"environment {self._first + self._asked} of {self._label}"
@@ -238,14 +241,14 @@ class ForeignEnv:
             raise
 
 
-def _open_share(source: EnvSource, layout: Layout, first: int, count: int) -> ForeignEnv:
+def _open_share(source: EnvSource, interface: Interface, first: int, count: int) -> ForeignEnv:
     """In a worker: environments number `first`, ... of a batch."""
-    return ForeignEnv([open_env(source) for _ in range(count)], layout, first)
+    return ForeignEnv([open_single(source) for _ in range(count)], interface, first)
 
 
 def _open_others(source: EnvSource, opened: list[Any], num_envs: int, label: str) -> None:
     while len(opened) < num_envs:
-        env = open_env(source)
+        env = open_single(source)
         if any(env is other for other in opened):
             raise ValueError(
                 f"the factory of Env {label} returned the same environment twice: "
