@@ -17,7 +17,7 @@ from rich.table import Table
 from holdfast.bars import clock
 from holdfast.bench.suite import Cell
 from holdfast.runs.checkpoint import read_json
-from holdfast.runs.log import parse_limits
+from holdfast.runs.log import read_limits
 from holdfast.runs.progress import costs_of, tail
 
 REFRESH, LINE = 0.5, 10.0
@@ -107,7 +107,7 @@ class Board:
     def limits(self, name: str) -> Mapping[str, float]:
         """Of a cell that has begun, from its folder."""
         if name not in self.known:
-            self.known[name] = parse_limits(read_json(self.out / name / "run.json").get("limits"))
+            self.known[name] = read_limits(read_json(self.out / name / "run.json").get("limits"))
         return self.known[name]
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs.checkpoint import epochs, read_json, write_json
-from holdfast.runs.log import PUBLISHED_LIMIT, Setting, flatten
+from holdfast.runs.log import PUBLISHED_LIMIT, Scalar, dotted
 from holdfast.runs.places import here
 from holdfast.runs.storage import fetch, runs_under
 
@@ -130,8 +130,8 @@ def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
                 )
 
 
-def _settings(run: Run) -> dict[str, Setting]:
-    return flatten(json.loads(json.dumps(to_json(run))))
+def _settings(run: Run) -> dict[str, Scalar]:
+    return dotted(json.loads(json.dumps(to_json(run))))
 
 
 def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:

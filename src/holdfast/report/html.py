@@ -18,7 +18,7 @@ from holdfast.report.curves import CURVES, Curve, curves
 from holdfast.report.finals import regret_column
 from holdfast.report.summary import Summary
 from holdfast.runs.checkpoint import write_atomic
-from holdfast.runs.log import Setting
+from holdfast.runs.log import Scalar
 
 SCRIPTS = ("stats.js", "charts.js", "holding.js", "page.js")
 
@@ -127,7 +127,7 @@ def _values(by_task: Mapping[str, set[str]]) -> str:
     )
 
 
-def _text(value: Setting) -> str:
+def _text(value: Scalar) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

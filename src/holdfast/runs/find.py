@@ -20,7 +20,7 @@ from typing import Any
 from holdfast.reading import MALFORMED, reason
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.formats import read_foreign, read_parquet, read_run
-from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, complete
+from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, complete
 
 # Settings that say where or how loudly a run went, not what was run. `steps` is no such: landing
 # and learning rates that decay depend on where a run will end.
@@ -60,7 +60,7 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
     result: list[RunLog] = []
     for name, members in names.items():
         sources = {run.source for run in members}
-        alike: dict[tuple[str, Setting], list[RunLog]] = {}
+        alike: dict[tuple[str, Scalar], list[RunLog]] = {}
         for run in members:
             alike.setdefault((run.source, run.config.get("preset")), []).append(run)
         varying = {origin: _varying(runs) for origin, runs in alike.items()}
@@ -78,7 +78,7 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
 
 def _varying(runs: Sequence[RunLog]) -> list[str]:
     """Settings that take several values on one and the same task."""
-    seen: dict[tuple[str, str], set[Setting]] = {}
+    seen: dict[tuple[str, str], set[Scalar]] = {}
     keys = sorted({key for run in runs for key in run.config if _names_a_setting(key)})
     for run in runs:
         for key in keys:
@@ -92,7 +92,7 @@ def _names_a_setting(key: str) -> bool:
     )
 
 
-def _short(value: Setting) -> str:
+def _short(value: Scalar) -> str:
     if isinstance(value, int) and value >= 100_000 and value % 100_000 == 0:
         return f"{value / 1e6:g}M"
     return f"{value:g}" if isinstance(value, float) else str(value)

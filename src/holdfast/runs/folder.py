@@ -21,7 +21,7 @@ from holdfast.reading import MALFORMED, reason, refuse_links
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import CheckpointError
-from holdfast.runs.log import parse_limits
+from holdfast.runs.log import read_limits
 from holdfast.runs.places import here
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.train.environment import Spaces, refuse_biased
@@ -101,7 +101,7 @@ def open_folder(path: Path) -> Folder:
         flat = gym.spaces.Box(-np.inf, np.inf, (_flat_size(data["observation"]),), np.float64)
         action = parse_space(data["action"])
         _refuse_action(action)
-        limits = parse_limits(data["limits"])
+        limits = read_limits(data["limits"])
         native = data.get("native", {})
         seen, done = native.get("observation"), native.get("action")
         spaces = Spaces(

@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.reading import MALFORMED, MB, json_value, reason, refuse_links
 from holdfast.run import from_json, to_json
 from holdfast.runs.checkpoint import read_json
-from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Setting, flatten, parse_limits
+from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted, read_limits
 from holdfast.runs.progress import NAMES, read_progress
 
 # Columns of a published Parquet table: what tells runs apart, what it needs, what is progress.
@@ -31,9 +31,7 @@ def read_run(folder: Path) -> RunLog:
     record = read_json(folder / "run.json")
     run: dict[str, Any] = record["run"]
     about = {"preset": record["preset"]} if "preset" in record else {}
-    config = flatten(with_defaults(run) | about) | flatten(
-        record.get("versions") or {}, "versions."
-    )
+    config = dotted(with_defaults(run) | about) | dotted(record.get("versions") or {}, "versions.")
     config.pop("name", None)
     budget = run.get("steps")
     return RunLog(
@@ -65,7 +63,7 @@ def read_foreign(folder: Path) -> RunLog:
     """A run folder of SafePO (…/task/algorithm/seed-…) or OmniSafe (…/Algo-{task}/seed-…)."""
     refuse_links(folder, ("config.json", "progress.csv"))
     file = folder / "config.json"
-    config = flatten(read_json(file)) if file.exists() else {}
+    config = dotted(read_json(file)) if file.exists() else {}
     columns = {NAMES.get(k, k): v for k, v in read_progress(folder / "progress.csv").items()}
     omni = any(key.startswith("algo_cfgs.") for key in config) or "{" in folder.parent.name
     given, _, braced = folder.parent.name.partition("-{")
@@ -96,7 +94,7 @@ def _limits(limit: Any) -> dict[str, float]:
         limit = json_value(limit, "cost_limit")
     if isinstance(limit, list):
         limit = dict(enumerate(cast("list[Any]", limit)))
-    return parse_limits(
+    return read_limits(
         cast("dict[str, Any]", limit) if isinstance(limit, dict) else {"cost": limit}
     )
 
@@ -186,7 +184,7 @@ def _run(data: dict[str, Any], rows: Any, file: Path, end: float, cost_limit: fl
     )
 
 
-def _plain(value: Any) -> Setting:
+def _plain(value: Any) -> Scalar:
     """A Python value for a table entry; missing entries are None, float32 loses its tail."""
     if isinstance(value, (float, np.floating)):
         return float(f"{value:.7g}") if np.isfinite(value) else None

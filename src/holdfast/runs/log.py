@@ -10,7 +10,7 @@ import numpy as np
 
 from holdfast.core.stats import Array, cost_regret
 
-Setting = str | int | float | bool | None
+Scalar = str | int | float | bool | None
 PUBLISHED_LIMIT = 25.0
 
 
@@ -25,7 +25,7 @@ class RunLog:
     """Limit per constraint; a single constraint is called "cost"."""
     columns: Mapping[str, Array]
     """Progress, one entry per epoch: always env_steps, ep_return, ep_cost, cost_regret."""
-    config: Mapping[str, Setting]
+    config: Mapping[str, Scalar]
     """All settings, nested ones with dotted names."""
     done: bool
     budget: int | None
@@ -54,7 +54,7 @@ class RunLog:
         return np.stack([self.columns[name] for name in names], axis=-1)
 
 
-def parse_limits(limits: Any) -> dict[str, float]:
+def read_limits(limits: Any) -> dict[str, float]:
     """The limit of each constraint as a file states it."""
     if not isinstance(limits, dict):
         raise ValueError("limits must be a table, one for each constraint")
@@ -86,12 +86,12 @@ def complete(run: RunLog) -> RunLog:
     return run
 
 
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+def dotted(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
     """Nested settings with dotted names; lists become text, they are compared and shown only."""
-    flat: dict[str, Setting] = {}
+    flat: dict[str, Scalar] = {}
     for key, value in tree.items():
         if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{key}.")  # pyright: ignore[reportUnknownArgumentType]
+            flat |= dotted(value, f"{prefix}{key}.")  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(value, list):
             flat[f"{prefix}{key}"] = json.dumps(value)
         else:

@@ -33,7 +33,7 @@ from holdfast.envs.foreign.source import (
     resolve,
     step_env,
 )
-from holdfast.envs.foreign.spaces import dtype_of, flatten, still_action, to_native
+from holdfast.envs.foreign.spaces import dtype_of, flat_observation, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
 from holdfast.envs.worker import Start, unsendable
 from holdfast.envs.workers import WorkerEnv
@@ -213,7 +213,7 @@ class ForeignEnv:
             self._write(i, reset_env(self._envs[i], tape.seed_of(i)), obs)
 
     def _write(self, i: int, native: Any, out: Floats) -> None:
-        flat = flatten(self._interface.native_observations, native)
+        flat = flat_observation(self._interface.native_observations, native)
         if flat.size != out.shape[1]:
             raise ValueError(
                 f"observation has {flat.size} numbers, observation_space says {out.shape[1]}: "

@@ -17,7 +17,7 @@ from holdfast.envs.base import ActionSpace, Floats
 
 
 def flat_observation_space(space: Any, label: str) -> spaces.Box:
-    """The Box of shape (O,) that `flatten` fills."""
+    """The Box of shape (O,) that `flat_observation` fills."""
     if not is_space(space):
         raise ValueError(
             f"Env {label} has observation_space {space!r}, which is not a Gymnasium space: "
@@ -38,7 +38,7 @@ def _float_of(flat: gym.Space[Any]) -> Any:
     return np.float64 if flat.dtype == np.float64 else np.float32
 
 
-def flatten(space: gym.Space[Any], obs: Any) -> NDArray[Any]:
+def flat_observation(space: gym.Space[Any], obs: Any) -> NDArray[Any]:
     """One observation as an array of its numbers; a Box keeps its shape."""
     if isinstance(space, spaces.Box):
         return np.asarray(obs)
