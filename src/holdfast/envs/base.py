@@ -87,6 +87,15 @@ class VecEnv(Protocol):
         ...
 
 
+@runtime_checkable
+class Alterable(Protocol):
+    """A batch whose physics can be changed."""
+
+    def alter(self, mass: float, friction: float) -> None:
+        """Multiply the mass of every body and the friction of every contact."""
+        ...
+
+
 OPTIONAL = (
     "cost_bounds cost_limits cost_parts native_action_space native_observation_space time_limit"
 ).split()

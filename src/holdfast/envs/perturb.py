@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Floats, Snapshot, Step, VecEnv, adopt
+from holdfast.envs.base import Alterable, Floats, Snapshot, Step, VecEnv, adopt
 from holdfast.envs.foreign.spaces import still_action
 from holdfast.settings import nearest
 
@@ -90,15 +90,12 @@ def _number(text: str, name: str) -> Any:
 def perturbed(env: VecEnv, how: Perturbation, deviation: NDArray[np.float64]) -> VecEnv:
     """The batch under a condition; `deviation` [O] is the unit of the noise on observations."""
     if how.mass or how.friction:
-        from holdfast.envs.native.engine import alter
-
-        simulation: Any = getattr(env, "simulation", None)
-        if simulation is None:
+        if not isinstance(env, Alterable):
             raise ValueError(
                 "mass and friction can be changed in native tasks only; sensor-noise and "
                 "action-delay in any environment."
             )
-        alter(simulation.models, 1.0 + how.mass, 1.0 + how.friction)
+        env.alter(1.0 + how.mass, 1.0 + how.friction)
     if how.sensor_noise or how.action_delay:
         return Perturbed(env, how.sensor_noise * deviation, how.action_delay)
     return env

@@ -18,6 +18,7 @@ from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.source import is_instance, resolve
 from holdfast.envs.functional.source import is_suite_id
 from holdfast.envs.make import known_ids
+from holdfast.envs.native.simulation import Simulated
 from holdfast.run import Run
 from holdfast.train.environment import open_env, sources
 
@@ -50,7 +51,7 @@ def open_view(run: Run, source: Any, cost: Any, mode: Mode, trusted: bool = Fals
     alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
     if isinstance(source, str) and (source in known_ids() or is_suite_id(source)):
         env = open_env(alone, source, cost, to_evaluate=True)
-        return _native(env, mode) if hasattr(env, "simulation") else _blind(env)
+        return _native(env, mode) if isinstance(env, Simulated) else _blind(env)
     single = make_visible(source, mode, run.env_args)
     env = open_env(replace(alone, env_args={}, cost=""), single, cost, to_evaluate=True)
     shown: str | None = getattr(single, "render_mode", None)

@@ -7,7 +7,7 @@ constraints or workers: those are the same for every family and live in `batch.l
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,3 +73,11 @@ class Simulation(Protocol):
     def load(self, saved: dict[str, NDArray[Any]]) -> None:
         """Undo everything since `save`."""
         ...
+
+
+@runtime_checkable
+class Simulated(Protocol):
+    """A batch whose simulators are in this process, to be drawn."""
+
+    @property
+    def simulation(self) -> Simulation: ...

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
 from holdfast.envs.base import ActionSpace, OnProgress, Snapshot, Step, actions_of
+from holdfast.envs.native import engine
 from holdfast.envs.native.simulation import Array, Simulation
 from holdfast.envs.native.worlds import costs
 from holdfast.envs.rollout import Rollout, collect
@@ -122,6 +123,10 @@ class LockstepEnv:
         self.simulation.load(snapshot)
         self._steps, self._obs = snapshot["steps"].copy(), snapshot["obs"].copy()
         return self._obs.copy()
+
+    def alter(self, mass: float, friction: float) -> None:
+        """Multiply the mass of every body and the friction of every contact."""
+        engine.alter(self.simulation.models, mass, friction)
 
     def close(self) -> None:
         """Nothing outlives the object."""
