@@ -74,8 +74,6 @@ class C3PO:
         """`free` [K] is what may be spent, in units of a mean advantage."""
         rho = ratio(policy, rows)
         positive = jax.nn.relu if self.hinge == "relu" else jax.nn.softplus
-        change = clipped_cost(rho, rows.adv_c, rows, self.clip)
-        if self.centre:
-            change = change - rows.weight @ rows.adv_c
+        change = clipped_cost(rho, rows.adv_c, rows, self.clip, self.centre)
         excess = positive(change - free)
         return kappa * excess.sum() - clipped_gain(rho, rows.adv_r, rows, self.clip)

@@ -60,8 +60,6 @@ class P3O:
     def loss(self, policy: Policy, rows: Rows, offset: Array) -> Array:
         """`offset` [K] is the violation before the update, in units of a mean advantage."""
         rho = ratio(policy, rows)
-        change = clipped_cost(rho, rows.adv_c, rows, self.clip)
-        if self.centre:
-            change = change - rows.weight @ rows.adv_c
+        change = clipped_cost(rho, rows.adv_c, rows, self.clip, self.centre)
         excess = jax.nn.relu(change + offset)
         return self.kappa * excess.sum() - clipped_gain(rho, rows.adv_r, rows, self.clip)

@@ -61,10 +61,16 @@ def clipped_gain(rho: Array, advantage: Array, rows: Rows, clip: float) -> Array
     return rows.weight @ jnp.minimum(rho * advantage, cut * advantage)
 
 
-def clipped_cost(rho: Array, advantage: Array, rows: Rows, clip: float) -> Array:
-    """[K] E[max(ρ A, clip(ρ, 1 ± clip) A)] of advantages [m, K]: pessimistic for a cost."""
+def clipped_cost(
+    rho: Array, advantage: Array, rows: Rows, clip: float, centre: bool = False
+) -> Array:
+    """[K] E[max(ρ A, clip(ρ, 1 ± clip) A)] of advantages [m, K]: pessimistic for a cost.
+
+    `centre` takes E[A] off, whose noise in a minibatch would count as cost.
+    """
     cut = jnp.clip(rho, 1 - clip, 1 + clip)
-    return rows.weight @ jnp.maximum(rho[:, None] * advantage, cut[:, None] * advantage)
+    cost = rows.weight @ jnp.maximum(rho[:, None] * advantage, cut[:, None] * advantage)
+    return cost - rows.weight @ advantage if centre else cost
 
 
 def clipped_loss(clip: float) -> Loss:
