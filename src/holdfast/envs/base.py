@@ -8,7 +8,7 @@ so that bootstrapping needs no special case.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -106,6 +106,27 @@ def adopt(batch: object, source: object, names: Iterable[str] = OPTIONAL) -> Non
     for name in names:
         if hasattr(source, name):
             setattr(batch, name, getattr(source, name))
+
+
+Kept = TypeVar("Kept")
+
+
+def started(state: Kept | None, label: str) -> Kept:
+    """What a batch keeps from its first reset on."""
+    if state is None:
+        raise ValueError(f"{label} was used before its first reset; call reset(seed).")
+    return state
+
+
+def kept_in(snapshot: Snapshot, name: str, like: Any, where: str) -> NDArray[Any]:
+    """An array of a snapshot, which must have the shape and type of another."""
+    kept = snapshot.get(name)
+    if kept is None or kept.shape != like.shape or kept.dtype != like.dtype:
+        raise ValueError(
+            f"snapshot entry {name!r} must be {like.dtype}{list(like.shape)}: restore into {where} "
+            "with the same num_envs."
+        )
+    return kept
 
 
 def check_count(num_envs: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Floats, Snapshot, Step, actions_of, check_count
+from holdfast.envs.base import Floats, Snapshot, Step, actions_of, check_count, kept_in
 from holdfast.envs.probe import Probe
 
 
@@ -75,16 +75,9 @@ class ProbeEnv:
         }
 
     def restore(self, snapshot: Snapshot) -> Floats:
-        for name, current in self.snapshot().items():
-            given = snapshot.get(name)
-            if given is None or given.shape != current.shape or given.dtype != current.dtype:
-                raise ValueError(
-                    f"snapshot entry {name!r} must be {current.dtype}{list(current.shape)}: "
-                    "restore into the same probe with the same num_envs."
-                )
-        self._state = snapshot["state"].copy()
-        self._time = snapshot["time"].copy()
-        self._generator = snapshot["generator"].copy()
+        now = self.snapshot().items()
+        kept = {name: kept_in(snapshot, name, like, "the same probe").copy() for name, like in now}
+        self._state, self._time, self._generator = kept["state"], kept["time"], kept["generator"]
         return self.probe.observe(self._state)
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ from holdfast.envs.base import (
     VecEnv,
     actions_of,
     adopt,
+    started,
 )
 from holdfast.envs.rollout import Rollout, Round, check_noise
 from holdfast.envs.worker import (
@@ -177,9 +178,7 @@ class WorkerEnv:
         self._finalizer()
 
     def _started(self) -> Floats:
-        if self._obs is None:
-            raise ValueError(f"{self.label} was used before its first reset; call reset(seed).")
-        return self._obs
+        return started(self._obs, self.label)
 
     def _ask(
         self,

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, check_count
+from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, check_count, started
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
     EnvSource,
@@ -34,7 +34,7 @@ from holdfast.envs.foreign.source import (
     step_env,
 )
 from holdfast.envs.foreign.spaces import dtype_of, flat_observation, still_action, to_native
-from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
+from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in
 from holdfast.envs.worker import Start, unsendable
 from holdfast.envs.workers import WorkerEnv
 from holdfast.process import cores, deadline

@@ -21,13 +21,6 @@ def episode_seed(seed: int, episode: int) -> int:
     return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0] >> 1)
 
 
-def started(tape: "Tape | None", label: str) -> "Tape":
-    """The tape of a batch that was reset."""
-    if tape is None:
-        raise ValueError(f"{label} has no state before its first reset(seed).")
-    return tape
-
-
 def shown_in(snapshot: Snapshot, label: str, shape: tuple[int, ...]) -> Floats:
     """What the environments showed when the snapshot was taken; of another batch it is refused."""
     shown, names = snapshot.get("obs"), ("seed", "episode", "age", "actions")

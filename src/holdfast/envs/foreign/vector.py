@@ -24,7 +24,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of
+from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, started
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
     as_array,
@@ -36,7 +36,7 @@ from holdfast.envs.foreign.spaces import (
     still_action,
     to_native,
 )
-from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in, started
+from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in
 from holdfast.envs.foreign.vector_info import (
     final_of,
     like_shown,
@@ -84,6 +84,7 @@ class ForeignVectorEnv:
         self._steps, own = 0, bare(env)
         self.num_envs = int(own.num_envs)
         self.label = type(getattr(env, "unwrapped", env)).__name__
+        self._called = f"Env {self.label}"
         self.native_observation_space = own.single_observation_space
         self.native_action_space = own.single_action_space
         self.observation_space = flat_observation_space(own.single_observation_space, self.label)
@@ -105,8 +106,8 @@ class ForeignVectorEnv:
         return self._take(self._start(seed))
 
     def step(self, action: NDArray[Any]) -> Step:
-        action = actions_of(f"Env {self.label}", action, self._action_shape)
-        tape, before = started(self._tape, f"Env {self.label}"), self._native
+        action = actions_of(self._called, action, self._action_shape)
+        tape, before = started(self._tape, self._called), self._native
         given = to_native(self.native_action_space, action, self._clip)
         seen = self._move(given)
         ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
@@ -125,12 +126,12 @@ class ForeignVectorEnv:
 
     def snapshot(self) -> Snapshot:
         """Seeds and actions of the current episodes, and what they show."""
-        tape = started(self._tape, f"Env {self.label}")
+        tape = started(self._tape, self._called)
         return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:
         """Play the current episodes again, each begun so late that all reach the present."""
-        shown = shown_in(snapshot, f"Env {self.label}", self._obs.shape)
+        shown = shown_in(snapshot, self._called, self._obs.shape)
         tape, age, actions = Tape.load(snapshot), snapshot["age"], snapshot["actions"]
         self._tape, span = tape, int(age.max(initial=0))
         self._take(self._start(0))
@@ -146,7 +147,7 @@ class ForeignVectorEnv:
                 seen = self._move(given)
                 ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
                 self._take(seen.next_obs)
-        refuse_others(f"Env {self.label}", self._obs, shown)
+        refuse_others(self._called, self._obs, shown)
         return self._obs.copy()
 
     def close(self) -> None:
@@ -160,7 +161,7 @@ class ForeignVectorEnv:
             with deadline(self._timeout):
                 yield
         except Exception as error:
-            error.add_note(f"(raised in step {self._steps} of the batch Env {self.label})")
+            error.add_note(f"(raised in step {self._steps} of the batch {self._called})")
             raise
 
     def _take(self, native: Any) -> Floats:
@@ -198,7 +199,7 @@ class ForeignVectorEnv:
             returned = self._env.step(action)
         if not isinstance(returned, tuple) or len(returned) not in (5, 6):
             raise ValueError(
-                f"step() of Env {self.label} must return (obs, reward, terminated, truncated, "
+                f"step() of {self._called} must return (obs, reward, terminated, truncated, "
                 "info), or six values with the cost after the reward."
             )
         obs, reward, *cost, terminated, truncated, info = cast("tuple[Any, ...]", returned)
@@ -218,7 +219,7 @@ class ForeignVectorEnv:
         second = self._take(seen.next_obs)
         if self.can_snapshot and not self._resets_alone(first, second):
             raise ValueError(
-                f"Env {self.label} resets in the step after an episode's end (autoreset mode "
+                f"{self._called} resets in the step after an episode's end (autoreset mode "
                 f"{mode_of(self._env).value}), a step that belongs to no episode, and its reset() "
                 "does not take options={'reset_mask': ...}: make it with AutoresetMode.SAME_STEP."
             )

@@ -23,7 +23,17 @@ from jax.sharding import PartitionSpec as P
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import Floats, OnProgress, Snapshot, Step, actions_of, adopt, check_count
+from holdfast.envs.base import (
+    Floats,
+    OnProgress,
+    Snapshot,
+    Step,
+    actions_of,
+    adopt,
+    check_count,
+    kept_in,
+    started,
+)
 from holdfast.envs.functional.states import Dynamics, traced
 from holdfast.envs.functional.worlds import (
     DevicePolicy,
@@ -169,14 +179,10 @@ class FunctionalEnv:
 
     def _put(self, name: str, like: Any, snapshot: Snapshot) -> Array:
         """An array of a snapshot, where it was."""
-        kept, is_key = snapshot.get(name), _is_key(like)
-        shape = jax.eval_shape(jax.random.key_data, like) if is_key else like
-        if kept is None or kept.shape != shape.shape or kept.dtype != shape.dtype:
-            raise ValueError(
-                f"snapshot entry {name!r} must be {shape.dtype}{list(shape.shape)}: restore into "
-                f"the same environment ({self._dynamics.label}) with the same num_envs."
-            )
-        put = jax.device_put(kept, self._split)
+        is_key = _is_key(like)
+        plain = jax.eval_shape(jax.random.key_data, like) if is_key else like
+        where = f"the same environment ({self._dynamics.label})"
+        put = jax.device_put(kept_in(snapshot, name, plain, where), self._split)
         return jax.random.wrap_key_data(put, impl=like.dtype._impl.name) if is_key else put
 
     def close(self) -> None:
@@ -189,11 +195,7 @@ class FunctionalEnv:
         return last, out
 
     def _started(self) -> Worlds:
-        if self._worlds is None:
-            raise ValueError(
-                f"Env {self._dynamics.label} has no state before its first reset(seed)."
-            )
-        return self._worlds
+        return started(self._worlds, f"Env {self._dynamics.label}")
 
 
 def _sharing(num_envs: int) -> list[Any]:

@@ -13,17 +13,14 @@ from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.worker import Start
 from holdfast.envs.workers import WorkerEnv
-from holdfast.settings import near_miss
+from holdfast.settings import nearest
 
 
 def check_id(env_id: str) -> None:
     """Refuse an id that does not exist, with the nearest one that does."""
     if env_id not in NATIVE_IDS:
-        close = near_miss(env_id, NATIVE_IDS)
-        hint = f"did you mean {close!r}? " if close else ""
-        raise ValueError(
-            f"unknown native environment {env_id!r}; {hint}`holdfast envs` lists all of them."
-        )
+        hint = nearest(env_id, NATIVE_IDS, "`holdfast envs` lists all of them.")
+        raise ValueError(f"unknown native environment {env_id!r}{hint}")
 
 
 def simulate(env_id: str, num_envs: int) -> VelocitySimulation | NavigationSimulation:
