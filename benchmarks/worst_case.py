@@ -15,9 +15,19 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from holdfast.core.holding import attained
 from holdfast.runs.progress import read_progress
+
+
+def attained(bound: ArrayLike, realised: ArrayLike) -> tuple[float, float]:
+    """(share of changes at or above their bound, median of change / bound); nan without any."""
+    b, r = np.asarray(bound, float), np.asarray(realised, float)
+    known = np.isfinite(b) & np.isfinite(r) & (b > 0)
+    if not known.any():
+        return float("nan"), float("nan")
+    share = r[known] / b[known]
+    return float((share >= 1).mean()), float(np.median(share))
 
 
 def row(path: Path) -> list[str]:

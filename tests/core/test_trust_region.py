@@ -217,7 +217,6 @@ def test_statuses():
     np.testing.assert_array_equal(ravel_pytree(broken.policy)[0], ravel_pytree(old)[0])
     refused = maximise(region, old, b, b.adv_r, accept=lambda trial: trial.gain > 1e9)
     assert refused.status == Status.NO_STEP_ACCEPTED
-    assert all(s.sentence.endswith(("stays", "taken")) for s in Status)
 
 
 def test_the_first_acceptable_candidate_is_taken():

@@ -6,7 +6,6 @@
     violations    SafeRLEval's measures: how often, and how far from the limit in units of it
     safe_from     steps until it is first kept, and until it is kept for good
     calibration   realised per predicted change of the cost
-    attained      how often a change reached the worst case that was foretold, and how near it came
 
 Plain arrays, no runs: the report, the benchmarks and evaluations all ask here.
 """
@@ -95,13 +94,3 @@ def calibration(predicted: ArrayLike, realised: ArrayLike) -> float:
     known = np.isfinite(p) & np.isfinite(r)
     square = float(p[known] @ p[known])
     return float(p[known] @ r[known]) / square if square > 0 else float("nan")
-
-
-def attained(bound: ArrayLike, realised: ArrayLike) -> tuple[float, float]:
-    """(share of changes at or above their bound, median of change / bound); nan without any."""
-    b, r = np.asarray(bound, float), np.asarray(realised, float)
-    known = np.isfinite(b) & np.isfinite(r) & (b > 0)
-    if not known.any():
-        return float("nan"), float("nan")
-    share = r[known] / b[known]
-    return float((share >= 1).mean()), float(np.median(share))

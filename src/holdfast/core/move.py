@@ -27,17 +27,11 @@ class Status(enum.IntEnum):
 
     ACCEPTED = 0
     NO_STEP_ACCEPTED = 1
+    """No step along the direction was acceptable; as in what follows the policy stays."""
     NO_GRADIENT = 2
+    """The gradient vanishes or has no curvature."""
     NOT_FINITE = 3
-
-    @property
-    def sentence(self) -> str:
-        return {
-            Status.ACCEPTED: "a step inside the trust region was taken",
-            Status.NO_STEP_ACCEPTED: "no step along the direction was acceptable; the policy stays",
-            Status.NO_GRADIENT: "the gradient vanishes or has no curvature; the policy stays",
-            Status.NOT_FINITE: "the gradient or the direction is not finite; the policy stays",
-        }[self]
+    """The gradient or the direction is not finite."""
 
 
 @jax.tree_util.register_dataclass

@@ -114,13 +114,6 @@ class Gaussian:
         scale = jnp.exp(-2 * outputs[1])
         return weight[:, None] * tangent[0] * scale, 2 * jnp.sum(weight) * tangent[1]
 
-    @staticmethod
-    def entropy(outputs: tuple[Array, Array]) -> Array:
-        """[B] differential entropy."""
-        mean, log_std = outputs
-        constant = jnp.sum(log_std) + 0.5 * mean.shape[-1] * math.log(2 * math.pi * math.e)
-        return jnp.full(mean.shape[0], constant)
-
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -172,11 +165,6 @@ class Categorical:
         return tuple(
             weight[:, None] * jnp.exp(block) * t for block, t in zip(outputs, tangent, strict=True)
         )
-
-    @staticmethod
-    def entropy(outputs: tuple[Array, ...]) -> Array:
-        terms = [-jnp.sum(jnp.exp(block) * block, -1) for block in outputs]
-        return sum(terms[1:], start=terms[0])
 
 
 Policy = Gaussian | Categorical

@@ -72,10 +72,6 @@ class FiniteCMDP:
         """The same process under other limits."""
         return replace(self, cost_limit=np.array(cost_limit, float))
 
-    def as_sparse(self) -> "FiniteCMDP":
-        """The same process with a sparse kernel."""
-        return replace(self, transition=sparse.csr_array(self.kernel))
-
     def as_dense(self) -> "FiniteCMDP":
         """The same process with a dense kernel [S, A, S]."""
         dense = self.transition.toarray() if self.is_sparse else self.transition
