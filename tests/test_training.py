@@ -27,7 +27,7 @@ from holdfast.runs.progress import ProgressFile, read_rows
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
 from holdfast.train.environment import Spaces, describe_acting, open_env
-from holdfast.train.epoch import TrainingError, believed
+from holdfast.train.epoch import TrainingError, cost_seen_by_update
 from holdfast.train.state import COST_NOISE, first_state
 from small_runs import SMALL, rows_without_clock, same, small
 
@@ -322,15 +322,15 @@ def test_noise_on_the_cost_estimate_reaches_the_update_alone():
 
 
 def test_noise_on_the_cost_estimate_is_fresh_for_each_update_and_constraint():
-    run = small("probe/Shortcut-v0", cost_estimate_noise=2.0)
-    draws = {index: believed(run, np.array([3.0, 3.0]), index) for index in (1, 2)}
+    run, seen = small("probe/Shortcut-v0", cost_estimate_noise=2.0), cost_seen_by_update
+    draws = {index: seen(run, np.array([3.0, 3.0]), index) for index in (1, 2)}
     values = np.concatenate([*draws.values()])
-    assert len(set(values)) == 4 and (draws[1] == believed(run, np.array([3.0, 3.0]), 1)).all()
-    many = np.array([believed(run, np.array([3.0]), index)[0] for index in range(1, 4001)])
+    assert len(set(values)) == 4 and (draws[1] == seen(run, np.array([3.0, 3.0]), 1)).all()
+    many = np.array([seen(run, np.array([3.0]), index)[0] for index in range(1, 4001)])
     assert many.mean() == pytest.approx(3.0, abs=0.15) and many.std() == pytest.approx(2.0, rel=0.1)
     first = make_run("c-trpo", "published", cost_estimate_noise=2.0)
-    assert believed(first, np.array([3.0]), 1) == 0.0 != believed(first, np.array([3.0]), 2)
-    assert believed(make_run("c-trpo"), np.array([3.0]), 1) == 3.0  # off by default
+    assert seen(first, np.array([3.0]), 1) == 0.0 != seen(first, np.array([3.0]), 2)
+    assert seen(make_run("c-trpo"), np.array([3.0]), 1) == 3.0  # off by default
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])

@@ -155,7 +155,7 @@ def collect(
                 last, kept = step.next_obs[i : i + 1], memory[i : i + 1]
                 final = actor.joined(last, kept) if raw_final_obs else actor.view(last, kept)
                 finals[i].append(final)
-            memory = forgetful(memory, step)
+            memory = reset_memory(memory, step)
         seen[t + 1] = actor.view(step.obs, memory)
         obs = step.obs
         if on_progress is not None and (t + 1) % PATIENCE == 0:
@@ -167,7 +167,7 @@ def collect(
     return rollout, obs, actor
 
 
-def forgetful(memory: Float32, step: Step) -> Float32:
+def reset_memory(memory: Float32, step: Step) -> Float32:
     """The memory after a step: empty where an episode has ended."""
     return np.where((step.terminated | step.truncated)[:, None], np.float32(0), memory)
 
@@ -217,7 +217,7 @@ def play(env: VecEnv, actor: Actor, wanted: Round) -> Iterator[Played]:
         step = env.step(action)
         yield Played(time, action, step, running.copy())
         running &= ~(step.terminated | step.truncated)
-        obs, memory, time = step.obs, forgetful(memory, step), time + 1
+        obs, memory, time = step.obs, reset_memory(memory, step), time + 1
 
 
 def play_round(

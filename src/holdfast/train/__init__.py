@@ -30,8 +30,8 @@ from holdfast.train.epoch import (
     compiled_estimate,
     diagnose,
     excess,
-    foresee,
     progress_row,
+    with_forecast,
 )
 from holdfast.train.state import (
     UPDATE,
@@ -93,7 +93,7 @@ def train(
             env=env.snapshot() if env.can_snapshot and not stitch else None,
         )
         _reject_broken(learner.policy, index)
-        state, compared = foresee(run, env, state, spent)
+        state, compared = with_forecast(run, env, state, spent)
         shown = progress_row(run, env, state, metrics | compared | explained, clock)
         yield Epoch(index, index * run.epoch_steps, shown, state)
 

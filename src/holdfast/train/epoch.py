@@ -102,7 +102,7 @@ def advantages_of(
     return lambda critics: estimate(critics, arrays, key)
 
 
-def believed(run: Run, cost: Floats, index: int) -> Floats:
+def cost_seen_by_update(run: Run, cost: Floats, index: int) -> Floats:
     """[K] what the update of an epoch takes for J_c: measured, 0 at first (D3), disturbed (D31)."""
     if index == 1 and run.zero_first_estimate:
         return np.zeros_like(cost)
@@ -124,7 +124,7 @@ def batch_of(
         action=jnp.asarray(rollout.action.reshape(size, -1)),
         weight=jnp.full(size, 1 / size),
         episode=jnp.asarray(episode_numbers(rollout.done).reshape(size)),
-        cost_return=number(believed(run, cost, index)),
+        cost_return=number(cost_seen_by_update(run, cost, index)),
         cost_error=number(error),
         cost_limit=number(limits),
         horizon=number(1 / (1 - run.cost_gamma)),
@@ -159,7 +159,7 @@ def excess(run: Run, episodes: Episodes, limits: Floats) -> Floats:
     return np.maximum(both - limits, 0.0)
 
 
-def foresee(
+def with_forecast(
     run: Run, env: VecEnv, state: State, spent: Floats | None
 ) -> tuple[State, dict[str, float]]:
     """The state with what the update predicts [K], if it does, and the columns that tell of it."""
@@ -190,7 +190,7 @@ def diagnose(
         batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
     said: dict[str, float] = {}
     if run.worst_case:
-        said |= foretell(run, old, new, batch, metrics)
+        said |= worst_case_columns(run, old, new, batch, metrics)
     if run.signal_share:
         made = run.algorithm
         region = made.region if isinstance(made, InTrustRegion) else TrustRegion()
@@ -198,7 +198,7 @@ def diagnose(
     return said
 
 
-def foretell(
+def worst_case_columns(
     run: Run, old: Learner, new: Learner, batch: Batch, metrics: Mapping[str, float]
 ) -> dict[str, float]:
     """The worst that the update can do to the cost, and what the barrier leaves of the radius."""
