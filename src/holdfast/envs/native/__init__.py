@@ -40,15 +40,8 @@ def register_native() -> None:
             )
 
 
-_HOMES = {
-    "Description": "catalogue",
-    "SixTuple": "gym.envs",
-    "describe": "catalogue",
-    "make": "catalogue",
-}
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    home = "gym.envs" if name == "SixTuple" else "catalogue"
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
