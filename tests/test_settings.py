@@ -2,12 +2,14 @@
 """Nested settings: listed, changed and made from plain data, every key and type checked."""
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
 
+from holdfast.run import make_run
 from holdfast.settings import built, changed, choices, converted, leaves, nearest
 
 TABLE = {"round": 1, "square": 2}
@@ -128,3 +130,24 @@ def test_a_class_defined_in_a_function_has_settings_too():
 
     assert [leaf.path for leaf in leaves(Own())] == ["thing"]
     assert converted(3, next(leaves(Own())).kind, "thing") == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"step_timeout": float("inf")}, "step_timeout=inf must be finite; 0 waits for ever"),
+        ({"step_timeout": -1.0}, "step_timeout=-1.0 must not be negative; 0 waits for ever"),
+        ({"cost_value_noise": float("nan")}, "cost_value_noise=nan must not be negative; 0 is off"),
+        ({"keep": 0}, "keep=0 must be at least 1"),
+        ({"workers": -1}, "workers=-1 must not be negative"),
+        ({"actor_lr": float("inf")}, "actor_lr=inf must be finite"),
+    ],
+)
+def test_infinity_lies_in_no_open_interval(settings, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        make_run("ppo", **settings)
+
+
+def test_what_switches_off_by_infinity_may_be_infinite():
+    loop = make_run("ppo", kl_stop=float("inf"), max_norm=float("inf")).algorithm.loop
+    assert loop.kl_stop == loop.max_norm == float("inf")

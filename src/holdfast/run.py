@@ -121,21 +121,13 @@ class Run:
         self._check_args()
         check_range(self, "[0, 1)", "try 0.99", "gamma", "cost_gamma")
         check_range(self, "[0, 1]", "try 0.95", "lam", "cost_lam")
-        if not 0 <= self.step_timeout < float("inf"):
-            raise ValueError(f"step_timeout={self.step_timeout} must be seconds; 0 waits for ever.")
-        for name in ("cost_value_noise", "cost_estimate_noise"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(
-                    f"{name}={getattr(self, name)} must be a finite number that is not negative; "
-                    "0 is off."
-                )
+        check_range(self, "[0, inf)", "0 waits for ever", "step_timeout")
+        check_range(self, "[0, inf)", "0 is off", "cost_value_noise", "cost_estimate_noise")
 
     def _check_sizes(self) -> None:
-        for name in ("steps", "num_envs", "epoch_steps", "save_every", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
-        if self.seed < 0 or self.workers < 0:
-            raise ValueError(f"seed={self.seed} and workers={self.workers} must not be negative.")
+        sizes = ("steps", "num_envs", "epoch_steps", "save_every", "keep")
+        check_range(self, "[1, inf)", "the defaults are usual", *sizes)
+        check_range(self, "[0, inf)", "0 is usual", "seed", "workers")
         for name, most in MOST.items():
             if getattr(self, name) > most:
                 raise ValueError(f"{name}={getattr(self, name)} must be at most {most}.")

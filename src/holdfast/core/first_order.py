@@ -24,7 +24,7 @@ from jax.flatten_util import ravel_pytree
 from holdfast.core.critic import orders, regression_loss
 from holdfast.core.networks import DENSE, Network
 from holdfast.core.policies import Layers, Policy
-from holdfast.core.types import Batch, Improvement, Learner, Metrics
+from holdfast.core.types import Batch, Improvement, Learner, Metrics, check_range
 
 
 @jax.tree_util.register_dataclass
@@ -118,13 +118,9 @@ class FirstOrder:
     """The gradient of all that is trained together is clipped to this norm."""
 
     def __post_init__(self) -> None:
-        if self.passes < 1 or self.minibatch < 1:
-            raise ValueError(
-                f"passes={self.passes} and minibatch={self.minibatch} must be at least 1."
-            )
-        for name in ("actor_lr", "kl_stop", "max_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)} must be positive.")
+        check_range(self, "[1, inf)", "40 and 64 are usual", "passes", "minibatch")
+        check_range(self, "(0, inf)", "try 0.0003", "actor_lr")
+        check_range(self, "(0, inf]", "inf switches it off", "kl_stop", "max_norm")
 
     def init(self, policy: Policy) -> optax.OptState:
         """Fresh moments of the policy's Adam, over all its parameters as one vector."""

@@ -108,16 +108,20 @@ def in_units(batch: Batch, cost_scale: CostScale) -> Batch:
 
 
 def check_range(settings: object, interval: str, hint: str, *names: str) -> None:
-    """Settings of these names must lie in an interval such as "(0, 1]"; `hint` is the remedy."""
+    """Settings of these names must lie in an interval such as "(0, 1]"; `hint` is the remedy.
+
+    Infinity lies in "(0, inf]" only.
+    """
     low, high = map(float, interval[1:-1].split(","))
-    known = {"(0, inf)": "be positive", "[0, inf)": "not be negative", "[1, inf)": "be at least 1"}
-    must = known.get(interval, f"lie in {interval}")
+    known = {"(0": "be positive", "[0": "not be negative", "[1": "be at least 1"}
+    must = known[interval[:2]] if high == float("inf") else f"lie in {interval}"
     for name in names:
         value = getattr(settings, name)
         above = value >= low if interval[0] == "[" else value > low
-        below = value <= high if interval[-1] == "]" or high == float("inf") else value < high
+        below = value <= high if interval[-1] == "]" else value < high
         if not (above and below):
-            raise ValueError(f"{name}={value} must {must}; {hint}.")
+            finite = "be finite" if value == high == float("inf") else must
+            raise ValueError(f"{name}={value} must {finite}; {hint}.")
 
 
 def sampled_batch(
