@@ -32,7 +32,7 @@ from holdfast.runs.folder import Folder, create, load_state, open_folder, versio
 from holdfast.runs.progress import rows_until
 from holdfast.runs.sinks import Sink, TensorBoard
 from holdfast.runs.spaces import describe_space
-from holdfast.runs.storage import at_hand
+from holdfast.runs.storage import local_copy
 from holdfast.runs.training import train_in_folder, write_run
 from holdfast.train import Epoch, train
 from holdfast.train.environment import Spaces, open_env
@@ -353,7 +353,7 @@ class Agent:
 
         `trust_env` allows it to import the environment that the folder names, when it is needed.
         """
-        folder = open_folder(at_hand(path))
+        folder = open_folder(local_copy(path))
         state, _ = load_state(folder)
         if state is None:
             raise CheckpointError(

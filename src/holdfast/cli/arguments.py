@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import UseAppendAction
 from tyro.constructors import PrimitiveConstructorSpec
 
-from holdfast.runs.storage import at_hand
+from holdfast.runs.storage import local_copy
 
 Value = TypeVar("Value")
 
@@ -29,14 +29,14 @@ def one_word(
     )
 
 
-RunFolder = Annotated[Path, one_word("PATH|URI", Path, at_hand)]
+RunFolder = Annotated[Path, one_word("PATH|URI", Path, local_copy)]
 """One run, with its newest checkpoint."""
-Records = Annotated[Path, one_word("PATH|URI", Path, partial(at_hand, small=True))]
+Records = Annotated[Path, one_word("PATH|URI", Path, partial(local_copy, small=True))]
 """A run or the parent of many, without checkpoints."""
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class EnvironmentOptions:
     """The environment, where it is another than the run names, and consent to import that."""
 
     env: str | None = None

@@ -14,11 +14,11 @@ from rich.table import Table
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
-from holdfast.cli.arguments import Elsewhere, Judging, RunFolder, parse_limits
+from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder, parse_limits
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.folder import save_evaluation
-from holdfast.runs.storage import give_back
+from holdfast.runs.storage import sync_back
 
 CODES = {"yes": 0, "no": 1, "undecided": 3}
 """Verdict → exit code; 2 says that something was wrong with the command."""
@@ -27,7 +27,7 @@ CODES = {"yes": 0, "no": 1, "undecided": 3}
 def evaluate_command(
     run: tyro.conf.Positional[RunFolder],
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(),
-    environment: tyro.conf.OmitArgPrefixes[Elsewhere] = Elsewhere(),
+    environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
     limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     perturb: tuple[str, ...] = (),
     json: bool = False,
@@ -62,7 +62,7 @@ def evaluate_command(
             )
     if save:
         save_evaluation(run, next(iter(found.values())))
-        give_back(run)
+        sync_back(run)
     show(found, bool(perturb), json)
     verdicts = [result.verdict.safe for result in found.values()]
     worst = next(answer for answer in ("no", "undecided", "yes") if answer in verdicts)

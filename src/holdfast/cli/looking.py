@@ -55,10 +55,10 @@ def plot_command(run: tyro.conf.Positional[RunFolder], out: Path | None = None) 
     """
     from holdfast.runs.folder import open_folder
     from holdfast.runs.plot import plot_run
-    from holdfast.runs.storage import give_back
+    from holdfast.runs.storage import sync_back
 
     print(plot_run(open_folder(run), out or run / "progress.png"))
-    give_back(run)
+    sync_back(run)
 
 
 def envs_command(env: tyro.conf.Positional[str] = "") -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from holdfast.cli.arguments import Elsewhere, Judging, RunFolder
+from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder
 
 Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 
@@ -40,7 +40,7 @@ def watch_command(
     greedy: bool = False,
     frames: int = 250,
     fps: int = 25,
-    environment: tyro.conf.OmitArgPrefixes[Elsewhere] = Elsewhere(),
+    environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
 ) -> None:
     """Film a trained policy, with return, costs against limits and every cost event.
 
@@ -80,7 +80,7 @@ def certify_command(
     run: tyro.conf.Positional[RunFolder],
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(episodes=200),
-    environment: tyro.conf.OmitArgPrefixes[Elsewhere] = Elsewhere(),
+    environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
     film: bool = True,
     perturb: tuple[str, ...] = (),
 ) -> None:
@@ -96,12 +96,12 @@ def certify_command(
     """
     from holdfast.bars import EvaluationBar
     from holdfast.certify import certify
-    from holdfast.runs.storage import give_back
+    from holdfast.runs.storage import sync_back
 
     given = judging.given() | environment.given()
     with EvaluationBar(judging.episodes) as bar:
         page, data = certify(run, out, **given, film=film, perturb=perturb, on_progress=bar.update)
-    give_back(run)
+    sync_back(run)
     console = Console(highlight=False)
     console.print(f"Page: {page}", soft_wrap=True, markup=False)
     console.print(f"Data: {data}", soft_wrap=True, markup=False)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast import process
-from holdfast.cli.arguments import Elsewhere, RunFolder
+from holdfast.cli.arguments import EnvironmentOptions, RunFolder
 
 if TYPE_CHECKING:
     from holdfast.cli.options import Options
@@ -48,7 +48,7 @@ def train_command(args: list[str]) -> None:
     from holdfast.cli.options import parse_run
 
     if any(arg.partition("=")[0] == "--from" for arg in args) and "--help" not in args:
-        tune(args)
+        train_from(args)
         return
     names = [a for a in args[:2] if not a.startswith("-")]
     if len(names) < 2:
@@ -60,12 +60,12 @@ def train_command(args: list[str]) -> None:
     begin(*parse_run(names[0], names[1], args[2:]), trusted=True)  # the user named it
 
 
-def tune(args: list[str]) -> None:
+def train_from(args: list[str]) -> None:
     """A new run that begins with the policy of another, under other settings."""
     from holdfast.cli.options import parse_run
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.places import is_uri
-    from holdfast.runs.storage import at_hand
+    from holdfast.runs.storage import local_copy
 
     place = next(i for i, arg in enumerate(args) if arg.partition("=")[0] == "--from")
     words = args[place].split("=", 1)[1:] or args[place + 1 : place + 2]
@@ -73,7 +73,7 @@ def tune(args: list[str]) -> None:
         raise ValueError(
             "train --from RUN takes algorithm and environment from the run: leave ALGO and ENV out."
         )
-    before = open_folder(at_hand(words[0]))
+    before = open_folder(local_copy(words[0]))
     state, _ = load_state(before)
     if state is None:
         raise ValueError(f"'{words[0]}' holds no checkpoint to begin with; train it first.")
@@ -144,7 +144,7 @@ def train_shown(
 ) -> None:
     """Train in a folder with the chosen displays; then close all that was opened for it."""
     from holdfast.bars import training_bar
-    from holdfast.runs.storage import give_back
+    from holdfast.runs.storage import sync_back
     from holdfast.runs.training import train_in_folder
 
     run = folder.run
@@ -156,9 +156,9 @@ def train_shown(
     try:
         with resumable(folder):
             for _ in train_in_folder(folder, env, extra, state, bar.advance if bar else None):
-                give_back(folder.path)
+                sync_back(folder.path)
     finally:
-        give_back(folder.path)
+        sync_back(folder.path)
         if bar is not None:
             bar.close()
         env.close()
@@ -178,7 +178,7 @@ def resumable(folder: Folder) -> Generator[None]:
         fail(f"{what}; {kept}, `{folder.command('resume')}` continues.", code)
 
 
-def renamed(run: Run, place: Elsewhere) -> Run:
+def renamed(run: Run, place: EnvironmentOptions) -> Run:
     """The run with the names that a command line gives, the environment with its arguments."""
     given = place.given()
     if place.env is not None:
@@ -192,7 +192,7 @@ def resume_command(
     quiet: bool = False,
     tensorboard: bool = False,
     wandb: str | None = None,
-    environment: tyro.conf.OmitArgPrefixes[Elsewhere] = Elsewhere(),
+    environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
     cluster: str | None = None,
 ) -> None:
     """Continue a run from its newest whole checkpoint.

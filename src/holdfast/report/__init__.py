@@ -18,7 +18,7 @@ from holdfast.report.tables import write_tables
 from holdfast.runs.find import load, not_started
 from holdfast.runs.log import PUBLISHED_LIMIT
 from holdfast.runs.places import here
-from holdfast.runs.storage import at_hand, renew
+from holdfast.runs.storage import local_copy, renew
 
 __all__ = ["report"]
 
@@ -44,7 +44,7 @@ def report(
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")
-    paths, folder = [at_hand(path, small=True) for path in dirs], here(out)
+    paths, folder = [local_copy(path, small=True) for path in dirs], here(out)
     if not paths:
         raise ValueError("no folder to report on: pass at least one run folder or table.")
     folder.mkdir(parents=True, exist_ok=True)

@@ -74,7 +74,7 @@ def locked(file: Path) -> Generator[bool]:
         yield mine
 
 
-def put_down(file: IO[bytes], content: bytes) -> None:
+def write_durably(file: IO[bytes], content: bytes) -> None:
     """Write it, down to the disk."""
     file.write(content)
     file.flush()
@@ -86,7 +86,7 @@ def write_atomic(path: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            put_down(file, content)
+            write_durably(file, content)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:

@@ -16,7 +16,7 @@ import numpy as np
 
 from holdfast.core.stats import Array
 from holdfast.reading import MB, text
-from holdfast.runs.checkpoint import put_down, write_atomic
+from holdfast.runs.checkpoint import write_atomic, write_durably
 
 Row = Mapping[str, float | int]
 
@@ -59,7 +59,7 @@ class ProgressFile:
         # A column of an older version, which nobody fills any more, stays empty.
         lines += _line(_shortest(metrics.get(name, np.nan)) for name in self.names)
         with self.path.open("ab") as file:
-            put_down(file, lines.encode())
+            write_durably(file, lines.encode())
 
     def close(self) -> None:
         """Nothing is kept open."""

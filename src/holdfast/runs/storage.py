@@ -136,7 +136,7 @@ COPIES: dict[Path, Copy] = {}
 """Of this process, by their folder."""
 
 
-def at_hand(where: str | os.PathLike[str], small: bool = False) -> Path:
+def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
     """A path as it is; a URI as a copy that lasts as long as this process."""
     if not is_uri(where):
         return Path(where)
@@ -161,7 +161,7 @@ def renew(folder: Path) -> None:
         fetch(COPIES[folder].uri, folder, COPIES[folder].small)
 
 
-def give_back(folder: Path) -> None:
+def sync_back(folder: Path) -> None:
     """What is new in a copy goes to where it came from; if it cannot, the copy stays for good."""
     if folder not in COPIES:
         return
