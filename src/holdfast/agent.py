@@ -26,9 +26,10 @@ from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judge
 from holdfast.export import Agreement, Portable, export
 from holdfast.film import Film, choose
 from holdfast.film.views import open_view
+from holdfast.process import versions
 from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.runs.checkpoint import CheckpointError
-from holdfast.runs.folder import Folder, create, load_state, open_folder, versions
+from holdfast.runs.folder import Folder, create, load_state, open_folder
 from holdfast.runs.progress import rows_until
 from holdfast.runs.sinks import Sink, TensorBoard
 from holdfast.runs.spaces import describe_space

@@ -11,7 +11,6 @@ A cell is one run: a folder name and a `Run`. Everything is checked before anyth
 word that is not known is an error with the nearest one that is.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from typing import cast
 from holdfast.reading import MB, shallow, text
 from holdfast.register import PresetName
 from holdfast.run import Run, make_run
+from holdfast.runs.folder import plain_word
 from holdfast.settings import built, converted, nearest, shown
 
 LARGEST = MB
@@ -268,10 +268,3 @@ def _check_distinct(values: Sequence[object], where: str) -> None:
 def label_of(name: str, env: str, seed: int) -> str:
     """A cell's name without its task and seed."""
     return name.removesuffix(f"_{plain_word(env)}_seed{seed}")
-
-
-def plain_word(value: object) -> str:
-    """As a part of a folder's name."""
-    return re.sub(
-        r"[^A-Za-z0-9.+-]+", "-", f"{value:g}" if isinstance(value, float) else str(value)
-    )

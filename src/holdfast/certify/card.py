@@ -19,7 +19,7 @@ from holdfast.evaluate import Evaluation
 from holdfast.process import versions
 from holdfast.run import Run
 from holdfast.runs import checkpoint
-from holdfast.runs.folder import describe_space
+from holdfast.runs.spaces import describe_space
 
 FORMAT = 1
 

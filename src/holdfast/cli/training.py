@@ -101,7 +101,7 @@ def begin(run: Run, chosen: Options, trusted: bool, state: State | None = None) 
 
 
 def default_out(run: Run) -> Path:
-    from holdfast.bench.suite import plain_word
+    from holdfast.runs.folder import plain_word
 
     stamp = time.strftime("%Y%m%d-%H%M%S")
     task = plain_word(run.env).strip("-.")

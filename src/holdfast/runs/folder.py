@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -53,6 +54,13 @@ class Folder:
         run = self.run
         consent = " --trust-env" if needs_consent((run.env, run.cost), run.env_args) else ""
         return f"holdfast {name} {self.path}{consent}"
+
+
+def plain_word(value: object) -> str:
+    """As a part of a folder's name."""
+    return re.sub(
+        r"[^A-Za-z0-9.+-]+", "-", f"{value:g}" if isinstance(value, float) else str(value)
+    )
 
 
 def create(path: Path, run: Run, env: VecEnv) -> Folder:
