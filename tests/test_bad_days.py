@@ -16,8 +16,7 @@ from holdfast.cli import main
 from holdfast.envs.foreign.env import open_foreign
 from holdfast.envs.foreign.vector import ForeignVectorEnv
 from holdfast.envs.make import make_env
-from holdfast.export.graph import load_package
-from holdfast.process import Stuck, deadline
+from holdfast.process import Stuck, deadline, optional
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import create, load_state
 from holdfast.runs.training import train_in_folder
@@ -176,7 +175,7 @@ def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
 def test_a_missing_onnx_is_named_whole(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(RuntimeError, match=r"pip install 'holdfast\[onnx\]'"):
-        load_package("onnx", "an ONNX export")
+        optional("onnx", "onnx", "an ONNX export")
 
 
 FILE = """

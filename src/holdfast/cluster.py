@@ -3,23 +3,17 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.process import PACKAGES, versions
+from holdfast.process import PACKAGES, optional, versions
 
 
 def connect(address: str) -> Any:
     """The ray module, joined to the cluster at `address`; local: one of this machine alone."""
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError:
-        raise ValueError(
-            "a cluster needs ray, which is not installed: `pip install 'holdfast[ray]'`."
-        ) from None
+    ray = optional("ray", "ray", "a cluster")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
         alone = {"include_dashboard": False} if address == "local" else {}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process of ours takes and how it ends: its cores, its compiled functions, its signals."""
+"""What a process of ours takes and how it ends: packages, cores, compiled functions, signals."""
 
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -23,6 +24,18 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def optional(module: str, extra: str, what: str) -> Any:
+    """A module that `what` needs and an extra brings, or a sentence on how to get it."""
+    package = module.partition(".")[0]
+    try:
+        importlib.import_module(package)
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise RuntimeError(
+            f"{what} needs {package}, which is not installed: `pip install 'holdfast[{extra}]'`."
+        ) from error
 
 
 def compilation_cache() -> str:

@@ -15,7 +15,7 @@ from tyro.conf import OmitArgPrefixes, UseAppendAction
 from holdfast.cli.arguments import one_word, parse_args, parse_limits
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
-from holdfast.settings import Setting, changed, choices, leaves, near_miss
+from holdfast.settings import Setting, changed, choices, leaves, nearest
 
 HIDDEN = ("env", "env_args", "cost", "name", "origin", "limits", "preset")
 """Settings of `Run` that are given in another way than by a flag of their name."""
@@ -100,9 +100,8 @@ def parse_run(
     if unknown:
         known = {field.name for field in dataclasses.fields(Options)} | {s.name for s in found}
         word = unknown[0].strip("-").replace("-", "_").partition("=")[0]
-        close = near_miss(word, known)
-        hint = f"did you mean '{flag(close)}'?" if close else "--help shows all."
-        raise ValueError(f"unknown option '{unknown[0]}'; {hint}")
+        hint = nearest(flag(word), map(flag, known), "--help shows all.")
+        raise ValueError(f"unknown option '{unknown[0]}'{hint}")
     values = {leaf.name: leaf.value for leaf in leaves(given)}
     changes = {setting.path: values[setting.name] for setting in found}
     limits = base.limits | parse_limits(given.limit)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from holdfast.envs.acting import Float32
 from holdfast.export import numpy_policy
-from holdfast.export.graph import load_package
 from holdfast.export.parts import apart, nested, possible
 from holdfast.export.portable import Portable
+from holdfast.process import optional
 
 TOLERANCE = 1e-6
 """Of half the width of an action's bounds, or of the action where it has none and is larger."""
@@ -59,7 +59,7 @@ class Agreement:
 
 def onnx_heads(policy: Portable, model: bytes) -> Heads:
     """The two heads of an ONNX file, in onnxruntime."""
-    ort = load_package("onnxruntime", "checking an ONNX export")
+    ort = optional("onnxruntime", "onnx", "checking an ONNX export")
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3

@@ -19,7 +19,6 @@ the first choice.
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,20 +30,12 @@ from numpy.typing import NDArray
 from holdfast.core.networks import GATES, KERNEL, STRIDE, Network
 from holdfast.export.parts import Part
 from holdfast.export.portable import Portable
+from holdfast.process import optional
 
 OPSET, IR = 17, 8
 """Of 2022, so that runtimes in the field read it."""
 OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
 """Of activations; silu is a product."""
-MISSING = "{what} needs the package {package}: run `pip install 'holdfast[onnx]'`."
-
-
-def load_package(name: str, what: str) -> Any:
-    """A package of the extra `onnx`, or a sentence on how to get it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise RuntimeError(MISSING.format(what=what, package=name.split(".")[0])) from error
 
 
 @dataclass
@@ -68,8 +59,8 @@ class Sheet:
 
 def onnx_model(policy: Portable) -> bytes:
     """The file of a graph that acts as `policy` does."""
-    onnx = load_package("onnx", "an ONNX export")
-    load_package("onnx.numpy_helper", "an ONNX export")
+    onnx = optional("onnx", "onnx", "an ONNX export")
+    optional("onnx.numpy_helper", "onnx", "an ONNX export")
     sheet, helper = Sheet(onnx), onnx.helper
     number = lambda dtype: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     seen = write_view(sheet, policy)

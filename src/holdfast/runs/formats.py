@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from holdfast.process import optional
 from holdfast.reading import MALFORMED, MB, json_value, reason, refuse_links
 from holdfast.run import from_json, to_json
 from holdfast.runs.checkpoint import read_json
@@ -105,14 +106,7 @@ def read_parquet(file: Path, cost_limit: float) -> list[RunLog]:
     Further progress columns are taken over under their names; every other column is a setting of
     the run (its first row speaks). A run counts as done when it reaches the table's last step.
     """
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise RuntimeError(
-            f"reading {file.name} needs pyarrow, which is not installed: "
-            "run `pip install 'holdfast[parquet]'`."
-        ) from error
-    data = _columns(parquet, file)
+    data = _columns(optional("pyarrow.parquet", "parquet", f"reading {file.name}"), file)
     end = float(np.max(data["env_steps"])) if data["env_steps"].size else 0.0
     return [_run(data, rows, file, end, cost_limit) for rows in _runs(data)]
 

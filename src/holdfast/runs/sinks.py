@@ -7,12 +7,12 @@ WandB        Weights & Biases (extra `wandb`)
 
 from __future__ import annotations
 
-import importlib
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.process import optional
 from holdfast.runs.checkpoint import read_json, write_json
 from holdfast.runs.progress import Row
 
@@ -47,13 +47,7 @@ class WandB:
     """A Weights & Biases run; resuming continues it under the same id."""
 
     def __init__(self, project: str, folder: Path, config: Mapping[str, Any]) -> None:
-        try:
-            wandb: Any = importlib.import_module("wandb")
-        except ImportError:
-            raise ValueError(
-                "W&B is not installed: `pip install 'holdfast[wandb]'`, or leave --wandb out."
-            ) from None
-        self.run = wandb.init(
+        self.run = optional("wandb", "wandb", "--wandb").init(
             project=project,
             dir=str(folder),
             config=dict(config),
