@@ -181,6 +181,17 @@ def test_help_shows_first_what_matters_most(capsys):
     assert "c-trpo, preset published" in told and "(default: entropy)" in told
 
 
+def test_help_names_every_suite_and_figure(capsys):
+    from holdfast.bench.suite import shipped
+    from holdfast.tabular.figures import FIGURES
+
+    for command, names in (("bench", shipped()), ("figures", FIGURES)):
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        told = capsys.readouterr().out
+        assert all(name in told for name in names)
+
+
 def test_flags_win_over_the_preset():
     run, options = parse_run(
         "c-trpo",

@@ -16,7 +16,7 @@ from holdfast.bench.board import Board
 from holdfast.bench.estimate import effort
 from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
-from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, with_options
+from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
 from holdfast.cli.arguments import Records
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
@@ -26,9 +26,11 @@ from holdfast.runs.log import PUBLISHED_LIMIT, Scalar, dotted
 from holdfast.runs.places import here
 from holdfast.runs.storage import fetch, runs_under
 
+SUITES = f"A shipped suite ({', '.join(shipped())}) or a TOML file of your own."
+
 
 def bench(
-    suite: tyro.conf.Positional[str],
+    suite: tyro.conf.Positional[Annotated[str, tyro.conf.arg(help=SUITES)]],
     *,
     steps: float | None = None,
     seeds: str | None = None,
@@ -45,9 +47,6 @@ def bench(
     """Run a suite of algorithms, tasks and seeds; repeat the command to go on after any stop.
 
     Args:
-        suite: A shipped suite (ours, ours-long, holding, reproduction, paper, ablation, beta-sweep,
-            hysteresis-sweep, limit-sweep, barrier, noise, estimate-noise, quick) or a TOML file of
-            your own.
         steps: Environment steps of each run, instead of the suite's.
         seeds: How many seeds, or the seeds themselves (0,1000,2000; of one seed 20,) instead of the
             suite's.
