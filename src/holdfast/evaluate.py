@@ -8,7 +8,6 @@ that of worker processes matters.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -126,9 +125,6 @@ class Evaluation:
         said = judged.proved_sentence.replace(judged.safe, f"[bold {colour}]{judged.safe}[/]", 1)
         console.print(said.replace("[0,", "\\[0,"), highlight=False)
         console.print(judged.seen_sentence, highlight=False, markup=False)
-
-    def json(self) -> str:
-        return json.dumps(self.summary(), indent=2)
 
 
 def _distances(costs: NDArray[np.float64], limit: float) -> dict[str, float]:
