@@ -370,7 +370,7 @@ def test_nan_stops_with_epoch_env_and_last_good_checkpoint(what, tmp_path):
             pass
     message = str(error.value)
     assert "epoch 3" in message and "environment 2" in message
-    assert "last good checkpoint is epoch 2" in message and "holdfast resume" in message
+    assert "epoch 2 is saved in" in message and "holdfast resume" in message
     finish(folder, make_env("probe/Speed-v0", 4))  # nothing was lost
     assert len(read_rows(tmp_path / "run" / "progress.csv")) == 4
 
@@ -471,9 +471,7 @@ def test_a_full_disk_while_saving_loses_nothing(tmp_path):
     folder = create(tmp_path / "run", small(epochs=3, hidden=(64, 64)), env)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = None
-    with pytest.raises(
-        CheckpointError, match=r"epoch 2 could not be saved.*last good one is epoch 1"
-    ):
+    with pytest.raises(CheckpointError, match=r"epoch 2 could not be saved.*epoch 1 is saved"):
         try:
             for epoch in train_in_folder(folder, env):
                 place = folder.path / "checkpoint" / f"epoch-{epoch.index:06d}"

@@ -170,12 +170,10 @@ def resumable(folder: Folder) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        from holdfast.runs import checkpoint
+        from holdfast.runs.checkpoint import newest
 
-        saved = checkpoint.epochs(folder.path)
-        kept = f"epoch {saved[-1]} is saved" if saved else "no epoch is finished yet"
         what, code = process.describe(stop)
-        fail(f"{what}; {kept}, `{folder.command('resume')}` continues.", code)
+        fail(f"{what}; {newest(folder.path)}, `{folder.command('resume')}` continues.", code)
 
 
 def renamed(run: Run, place: EnvironmentOptions) -> Run:

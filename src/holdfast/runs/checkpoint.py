@@ -135,11 +135,9 @@ def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int
         os.replace(draft, target)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
-        older = epochs(folder)
-        kept = f"the last good one is epoch {older[-1]}" if older else "there is none before it"
         raise CheckpointError(
             f"the checkpoint of epoch {epoch} could not be saved in '{root}' ({error.strerror}); "
-            f"{kept}: free space and run `holdfast resume {folder}`."
+            f"{newest(folder)}: free space and run `holdfast resume {folder}`."
         ) from error
     for stale in epochs(folder)[:-keep]:
         shutil.rmtree(root / f"epoch-{stale:06d}", ignore_errors=True)
@@ -151,6 +149,12 @@ def epochs(folder: Path) -> list[int]:
     """Epochs with a checkpoint, oldest first; one counts when its state.json is there."""
     found = (file.parent.name for file in (folder / "checkpoint").glob("epoch-*/state.json"))
     return sorted(int(name[6:]) for name in found if re.fullmatch("epoch-[0-9]{6,12}", name))
+
+
+def newest(folder: Path) -> str:
+    """What is saved, as a part of a sentence."""
+    saved = epochs(folder)
+    return f"epoch {saved[-1]} is saved" if saved else "no epoch is saved yet"
 
 
 def load(folder: Path) -> tuple[int, dict[str, NDArray[Any]], list[str]]:

@@ -105,10 +105,9 @@ def explain_errors(folder: Folder) -> Generator[None]:
     try:
         yield
     except TrainingError as error:
-        good = checkpoint.epochs(folder.path)
-        kept = f"the last good checkpoint is epoch {good[-1]}" if good else "there is no checkpoint"
         raise TrainingError(
-            f"{error}; {kept} in '{folder.path}': `{folder.command('resume')}` continues there."
+            f"{error}; {checkpoint.newest(folder.path)} in '{folder.path}': "
+            f"`{folder.command('resume')}` continues there."
         ) from None
     except OSError as error:
         raise TrainingError(
