@@ -109,8 +109,8 @@ class Evaluation:
                 kind if name == "cost" else escape(f"{kind}: {name}"),
                 f"{cost['mean']:.2f}",
                 f"{cost['iqm']:.2f}",
-                _interval(cost["proved_low_95"], cost["proved_high_95"], cost["limit"]),
-                _interval(cost["seen_low_95"], cost["seen_high_95"], cost["limit"]),
+                _coloured(cost["proved_low_95"], cost["proved_high_95"], cost["limit"]),
+                _coloured(cost["seen_low_95"], cost["seen_high_95"], cost["limit"]),
                 f"{cost['limit']:g}",
             )
         table.add_row("length", f"{data['length']:.1f}", "", "", "", "")
@@ -141,11 +141,14 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _interval(low: float | None, high: float | None, limit: float) -> str:
+def interval(low: float | None, high: float | None) -> str:
+    """8.12 .. 27.30, or ? where an end is not known."""
+    return " .. ".join("?" if value is None else f"{value:.2f}" for value in (low, high))
+
+
+def _coloured(low: float | None, high: float | None, limit: float) -> str:
     style = "red" if (low or 0) > limit else "green" if high is not None and high <= limit else ""
-    shown = [f"{value:.2f}" if value is not None else "?" for value in (low, high)]
-    text = " .. ".join(shown)
-    return f"[{style}]{text}[/]" if style else text
+    return f"[{style}]{interval(low, high)}[/]" if style else interval(low, high)
 
 
 def evaluate(

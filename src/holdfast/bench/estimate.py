@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from holdfast.bench.suite import Cell
+from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.run import Run
 from holdfast.runs.progress import tail
 from holdfast.train.environment import Spaces, open_env
@@ -98,8 +99,8 @@ def _looked_at(run: Run, timed: bool, seconds: float = 0.3) -> tuple[float, floa
         if not timed:
             return 0.0, size
         env.reset(0)
-        env.action_space.seed(0)
-        draw = lambda: np.stack([env.action_space.sample() for _ in range(env.num_envs)])
+        rng = np.random.default_rng(0)
+        draw = lambda: sample_actions(env.action_space, env.num_envs, rng)
         env.step(draw())
         begun, steps = time.perf_counter(), 0
         while time.perf_counter() - begun < seconds:

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.certify import charts
 from holdfast.certify.card import Judged, digest
+from holdfast.evaluate import interval
 
 ANSWERS = {
     "yes": "Proved safe at 95 %",
@@ -77,8 +78,8 @@ def _costs(data: dict[str, Any], judged: Judged) -> str:
         (
             escape(name),
             f"{cost['mean']:.2f}",
-            _range(cost["proved_low_95"], cost["proved_high_95"]),
-            _range(cost["seen_low_95"], cost["seen_high_95"]),
+            interval(cost["proved_low_95"], cost["proved_high_95"]),
+            interval(cost["seen_low_95"], cost["seen_high_95"]),
             f"{cost['limit']:g}",
             "unknown" if cost["cost_bound"] is None else f"{cost['cost_bound']:g}",
         )
@@ -99,11 +100,6 @@ def _costs(data: dict[str, Any], judged: Judged) -> str:
     return (
         _table(head, rows, 1) + drawn + said + charts.interval(rate["estimate"], low, high, label)
     )
-
-
-def _range(low: float | None, high: float | None) -> str:
-    shown = [f"{value:.2f}" if value is not None else "?" for value in (low, high)]
-    return " .. ".join(shown)
 
 
 def _conditions(data: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`holdfast bench`: a whole comparison by one command, on one machine or many."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +19,12 @@ from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, sh
 from holdfast.cli.arguments import Records
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
-from holdfast.run import Run, from_json, to_json
+from holdfast.run import from_json
 from holdfast.runs.checkpoint import epochs, read_json, write_json
-from holdfast.runs.log import PUBLISHED_LIMIT, Scalar, dotted
+from holdfast.runs.log import PUBLISHED_LIMIT
 from holdfast.runs.places import here
 from holdfast.runs.storage import fetch, runs_under
+from holdfast.settings import leaves
 
 SUITES = f"A shipped suite ({', '.join(shipped())}) or a TOML file of your own."
 
@@ -120,17 +120,14 @@ def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
         if not file.exists():
             continue
         # A setting that did not exist when it was begun has its default.
-        begun, wanted = map(_settings, (from_json(read_json(file).get("run", {})), cell.run))
+        both = from_json(read_json(file).get("run", {})), cell.run
+        begun, wanted = ({setting.path: setting.value for setting in leaves(run)} for run in both)
         for name in sorted(begun.keys() | wanted.keys()):
             if begun.get(name) != wanted.get(name):
                 raise ValueError(
                     f"'{file.parent}' was begun with {name}={begun.get(name)}, and {name}="
                     f"{wanted.get(name)} is asked for; choose another --out or remove that folder."
                 )
-
-
-def _settings(run: Run) -> dict[str, Scalar]:
-    return dotted(json.loads(json.dumps(to_json(run))))
 
 
 def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:

@@ -12,9 +12,7 @@ import numpy as np
 
 from holdfast.film.episode import Episode
 from holdfast.runs.checkpoint import write_atomic
-
-BLUE, RED, GREY = "#2a6fbb", "#c23b3b", "#8a8a8a"
-COLOURS = (BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f")
+from holdfast.runs.plot import BLUE, COLOURS, GREY, RED
 
 
 def plot_episodes(

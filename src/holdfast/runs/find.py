@@ -116,9 +116,7 @@ def _without_duplicates(runs: Sequence[RunLog], skipped: list[str]) -> list[RunL
 
 
 def _discover(path: Path) -> Iterator[Path]:
-    if path.is_file() or (path / "run.json").exists():
-        yield path
-    elif (path / "progress.csv").exists():
+    if path.is_file() or any((path / name).exists() for name in ("run.json", "progress.csv")):
         yield path
     else:
         for child in sorted(path.iterdir()):

@@ -9,6 +9,8 @@ from holdfast.runs.folder import Folder
 from holdfast.runs.progress import read_progress
 
 BLUE, RED, GREY = "#2a6fbb", "#c23b3b", "#8a8a8a"
+COLOURS = (BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f")
+"""Of constraints, in turn."""
 
 
 def plot_run(folder: Folder, target: Path) -> Path:
@@ -30,9 +32,8 @@ def plot_run(folder: Folder, target: Path) -> Path:
     left.plot(steps, columns["ep_return_raw"], color=BLUE)
     left.plot(steps, columns["ep_return"], color=GREY, lw=1)
     left.set_title("Return of an episode")
-    colours = [BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f"]
     for i, (name, limit) in enumerate(limits.items()):
-        colour = colours[i % len(colours)]
+        colour = COLOURS[i % len(COLOURS)]
         cost = columns[f"ep_cost_raw{ends[i]}"]  # what the regret sums
         middle.plot(steps, cost, color=colour, label=name)
         if len(limits) == 1:
