@@ -176,18 +176,19 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def _progress(*columns: ProgressColumn, quiet: bool, console: Console | None) -> Progress:
+    """A bar that is gone when it is done."""
+    console = console or Console(file=sys.stderr)
+    return Progress(*columns, console=console, transient=True, disable=quiet)
+
+
 class EvaluationBar:
     """Episodes so far; while safety is being proved, the interval and how many are still needed."""
 
     def __init__(self, episodes: int, quiet: bool = False, console: Console | None = None) -> None:
-        self.progress = Progress(
-            TextColumn("{task.completed:,} episodes"),
-            BarColumn(),
-            TextColumn("{task.description}"),
-            console=console or Console(file=sys.stderr),
-            transient=True,
-            disable=quiet,
-        )
+        columns = TextColumn("{task.completed:,} episodes"), BarColumn()
+        said = TextColumn("{task.description}")
+        self.progress = _progress(*columns, said, quiet=quiet, console=console)
         self.task = self.progress.add_task("", total=episodes)
 
     def update(self, done: int, said: Verdict | None) -> None:
@@ -211,14 +212,9 @@ class FilmBar:
     """Frames drawn so far, or a line on what a window shows."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed} of {task.total} frames"),
-            console=console or Console(file=sys.stderr),
-            transient=True,
-            disable=quiet,
-        )
+        columns = TextColumn("{task.description}"), BarColumn()
+        frames = TextColumn("{task.completed} of {task.total} frames")
+        self.progress = _progress(*columns, frames, quiet=quiet, console=console)
         self.line = self.progress.console.status("")
         self.task = self.progress.add_task("playing", total=None)
 

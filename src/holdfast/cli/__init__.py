@@ -97,23 +97,29 @@ def print_commands() -> None:
     console.print(f"\n{USAGE}")
 
 
-PLACES = {
-    "list": ("looking.list_command", "algorithms, and the settings of one"),
-    "train": ("training.train_command", "train ALGO on ENV"),
-    "resume": ("training.resume_command", "continue a run"),
-    "evaluate": ("judging.evaluate_command", "judge a trained policy's safety"),
-    "watch": ("shipping.watch_command", "film a trained policy"),
-    "certify": ("shipping.certify_command", "a model card: what is known of its safety"),
-    "export": ("shipping.export_command", "the policy as ONNX, or for NumPy alone"),
-    "envs": ("looking.envs_command", "tasks, and a description of one"),
-    "check": ("looking.check_command", "find faults in your environment"),
-    "bench": ("comparing.bench", "run a whole comparison"),
-    "report": ("comparing.report_command", "compare runs in one page"),
-    "solve": ("exact.solve", "the optimum of a finite CMDP, exactly"),
-    "verify": ("exact.verify", "check the theorems numerically"),
-    "figures": ("exact.figures", "draw the geometry of safe policies"),
-    "playground": ("exact.playground", "write the interactive page of trust regions"),
-    "plot": ("looking.plot_command", "draw a run's return, cost and regret"),
-    "demo": ("training.demo_command", "C-TRPO on HalfCheetah in about a minute, and its verdict"),
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("list", "looking.list_command", "algorithms, and the settings of one"),
+        Command("train", "training.train_command", "train ALGO on ENV"),
+        Command("resume", "training.resume_command", "continue a run"),
+        Command("evaluate", "judging.evaluate_command", "judge a trained policy's safety"),
+        Command("watch", "shipping.watch_command", "film a trained policy"),
+        Command("certify", "shipping.certify_command", "a model card: what is known of its safety"),
+        Command("export", "shipping.export_command", "the policy as ONNX, or for NumPy alone"),
+        Command("envs", "looking.envs_command", "tasks, and a description of one"),
+        Command("check", "looking.check_command", "find faults in your environment"),
+        Command("bench", "comparing.bench", "run a whole comparison"),
+        Command("report", "comparing.report_command", "compare runs in one page"),
+        Command("solve", "exact.solve", "the optimum of a finite CMDP, exactly"),
+        Command("verify", "exact.verify", "check the theorems numerically"),
+        Command("figures", "exact.figures", "draw the geometry of safe policies"),
+        Command("playground", "exact.playground", "write the interactive page of trust regions"),
+        Command("plot", "looking.plot_command", "draw a run's return, cost and regret"),
+        Command(
+            "demo",
+            "training.demo_command",
+            "C-TRPO on HalfCheetah in about a minute, and its verdict",
+        ),
+    )
 }
-COMMANDS = {name: Command(name, *about) for name, about in PLACES.items()}
