@@ -10,8 +10,8 @@ import pytest
 
 from holdfast import cli
 from holdfast.algorithms import ALGORITHMS
-from holdfast.cli.arguments import parse_limits
-from holdfast.cli.options import grouped, parse_run, whole
+from holdfast.cli.arguments import parse_limits, whole
+from holdfast.cli.options import grouped, parse_run
 from holdfast.run import make_run
 from holdfast.runs.progress import read_rows
 
@@ -207,8 +207,9 @@ def test_flags_win_over_the_preset():
 
 def test_numbers_and_pairs():
     assert whole("1e6") == 1_000_000 and whole("20_000") == 20_000
-    with pytest.raises(ValueError, match="not a whole number"):
-        whole("1.5")
+    for text in ("1.5", "inf"):
+        with pytest.raises(ValueError, match="not a whole number"):
+            whole(text)
     assert parse_limits(["a=1", "b=2.5"]) == {"a": 1.0, "b": 2.5}
     with pytest.raises(ValueError, match=r"NAME=NUMBER"):
         parse_limits(["hazards"])
@@ -246,6 +247,15 @@ def test_bad_input_is_one_sentence(args, words, capsys, tmp_path, monkeypatch):
     assert words in told
     assert "Traceback" not in told
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("command", ["resume RUN", "demo", "bench quick", "report RUN"])
+def test_half_a_step_is_refused(command, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command.split(), "--steps", "600.7"])
+    told = capsys.readouterr()
+    assert stop.value.code == 2 and "600.7 is not a whole number" in told.out + told.err
 
 
 def test_existing_output_folder_and_finished_run(tmp_path, capsys):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, TypeVar
 
 from tyro.conf import UseAppendAction
@@ -17,7 +18,7 @@ Value = TypeVar("Value")
 
 
 def one_word(
-    metavar: str, kind: type[Value], read: Callable[[str], Value]
+    metavar: str, kind: type[object] | UnionType, read: Callable[[str], Value]
 ) -> PrimitiveConstructorSpec[Value]:
     """An argument of one word, read in a way of our own."""
     return PrimitiveConstructorSpec(
@@ -29,6 +30,16 @@ def one_word(
     )
 
 
+def whole(text: str) -> int:
+    """An integer, also written as 1e6 or 20_000."""
+    number = float(text.replace("_", ""))
+    if not number.is_integer():
+        raise ValueError(f"{text} is not a whole number")
+    return int(number)
+
+
+Whole = Annotated[int, one_word("INT", int, whole)]
+WholeOrNone = Annotated[int | None, one_word("INT", int | None, whole)]
 RunFolder = Annotated[Path, one_word("PATH|URI", Path, local_copy)]
 """One run, with its newest checkpoint."""
 Records = Annotated[Path, one_word("PATH|URI", Path, partial(local_copy, small=True))]

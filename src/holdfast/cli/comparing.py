@@ -16,7 +16,7 @@ from holdfast.bench.estimate import effort
 from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
-from holdfast.cli.arguments import Records
+from holdfast.cli.arguments import Records, WholeOrNone
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
 from holdfast.run import from_json
@@ -32,7 +32,7 @@ SUITES = f"A shipped suite ({', '.join(shipped())}) or a TOML file of your own."
 def bench(
     suite: tyro.conf.Positional[Annotated[str, tyro.conf.arg(help=SUITES)]],
     *,
-    steps: float | None = None,
+    steps: WholeOrNone = None,
     seeds: str | None = None,
     only: tuple[str, ...] = (),
     jobs: int | None = None,
@@ -65,7 +65,7 @@ def bench(
     for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
         if value is not None and value < least:
             raise ValueError(f"--{name} {value} must be at least {least}.")
-    chosen = with_options(load_suite(suite), _steps(steps), _seeds(seeds))
+    chosen = with_options(load_suite(suite), steps, _seeds(seeds))
     grid = cells(chosen, only)
     for cell in grid:
         refuse_untrusted((cell.run.env, cell.run.cost), cell.run.env_args, trust_env)
@@ -162,12 +162,6 @@ def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str
         raise RuntimeError(f"{len(failed)} runs failed; mend the cause and repeat the command.")
 
 
-def _steps(steps: float | None) -> int | None:
-    if steps is not None and (steps != int(steps) or steps < 1):
-        raise ValueError(f"--steps {steps} must be a positive whole number, such as 1e6.")
-    return None if steps is None else int(steps)
-
-
 def _seeds(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
@@ -185,7 +179,7 @@ def report_command(
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report"),
     watch: bool = False,
     title: str = "Safe reinforcement learning: a comparison",
-    steps: float | None = None,
+    steps: WholeOrNone = None,
     cost_limit: float = PUBLISHED_LIMIT,
     figures: bool = True,
     units: Literal["paper", "ablation"] = "paper",
@@ -203,10 +197,8 @@ def report_command(
         units: Those of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
             / limit − 1), or of its ablation figure (the mean of CPO's, cost / limit).
     """
-    if steps is not None and steps != int(steps):
-        raise ValueError(f"--steps {steps} must be a whole number, such as 1e6.")
-    at = None if steps is None else int(steps)
     page = report(
-        dirs, out, watch, title=title, steps=at, cost_limit=cost_limit, figures=figures, units=units
-    )
+        dirs, out, watch, title=title, steps=steps, cost_limit=cost_limit, figures=figures,
+        units=units,
+    )  # fmt: skip
     print(page)

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal, cast
 import tyro
 from tyro.conf import OmitArgPrefixes, UseAppendAction
 
-from holdfast.cli.arguments import one_word, parse_args, parse_limits
+from holdfast.cli.arguments import Whole, parse_args, parse_limits
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
 from holdfast.settings import Setting, changed, choices, leaves, nearest
 
+HELP = frozenset({"-h", "--help"})
 HIDDEN = ("env", "env_args", "cost", "name", "origin", "limits", "preset")
 """Settings of `Run` that are given in another way than by a flag of their name."""
 
@@ -82,7 +83,7 @@ def parse_run(
     The preset applies first, then the flags, so an explicit flag always wins. The defaults are
     those of a run `before`, if it is to be tuned.
     """
-    preset = _preset(args)
+    preset = cast(PresetName | None, first_look(args).preset)
     base = before or make_run(algorithm, preset, env=env)
     if before is not None and preset is not None:
         base = with_preset(before, preset)
@@ -115,15 +116,18 @@ def parse_run(
     return changed(base, changes), given
 
 
-def _preset(args: Sequence[str]) -> PresetName | None:
-    """The preset alone: the defaults of all else depend on it."""
+@dataclass(frozen=True)
+class First:
+    """What all other options depend on."""
 
-    @dataclass
-    class First:
-        preset: str | None = None
+    preset: str | None = None
+    origin: Annotated[str | None, tyro.conf.arg(name="from")] = None
 
-    rest = [arg for arg in args if arg not in ("-h", "--help")]
-    return cast(PresetName | None, tyro.cli(First, args=rest, return_unknown_args=True)[0].preset)
+
+def first_look(args: Sequence[str]) -> First:
+    """Those alone; everything else is left for later."""
+    rest = [arg for arg in args if arg not in HELP]
+    return tyro.cli(First, args=rest, return_unknown_args=True)[0]
 
 
 Field = tuple[str, Any, Any]
@@ -148,17 +152,6 @@ def _field(setting: Setting) -> Field:
     if names is not None:
         kind = Literal[tuple(names)]
     elif kind is int:
-        kind = WHOLE
+        kind = Whole
     kind = Annotated[kind, tyro.conf.arg(help=setting.help or None)]
     return setting.name, kind, dataclasses.field(default=setting.value)
-
-
-def whole(text: str) -> int:
-    """An integer, also written as 1e6 or 20_000."""
-    number = float(text.replace("_", ""))
-    if number != int(number):
-        raise ValueError(f"{text} is not a whole number")
-    return int(number)
-
-
-WHOLE = Annotated[int, one_word("INT", int, whole)]

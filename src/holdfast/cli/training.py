@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast import process
-from holdfast.cli.arguments import EnvironmentOptions, RunFolder
+from holdfast.cli.arguments import EnvironmentOptions, RunFolder, Whole, WholeOrNone
 
 if TYPE_CHECKING:
     from holdfast.cli.options import Options
@@ -45,40 +46,39 @@ def use_compilation_cache() -> None:
 
 def train_command(args: list[str]) -> None:
     """holdfast train ALGO ENV [options], or holdfast train --from RUN [options]"""
-    from holdfast.cli.options import parse_run
+    from holdfast.cli.options import HELP, first_look, parse_run
 
-    if any(arg.partition("=")[0] == "--from" for arg in args) and "--help" not in args:
-        train_from(args)
-        return
-    names = [a for a in args[:2] if not a.startswith("-")]
-    if len(names) < 2:
-        if "-h" in args or "--help" in args:
-            parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])
+    names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
+    origin = first_look(args).origin
+    if len(names) == 2 and not origin:
+        begin(*parse_run(names[0], names[1], args[2:]), trusted=True)  # the user named it
+    elif not HELP.isdisjoint(args):
+        parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])
+    elif not origin:
         raise ValueError(
             "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
         )
-    begin(*parse_run(names[0], names[1], args[2:]), trusted=True)  # the user named it
+    elif names:
+        raise ValueError(
+            "train --from RUN takes algorithm and environment from the run: leave ALGO and ENV out."
+        )
+    else:
+        train_from(origin, args)
 
 
-def train_from(args: list[str]) -> None:
+def train_from(origin: str, args: list[str]) -> None:
     """A new run that begins with the policy of another, under other settings."""
     from holdfast.cli.options import parse_run
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.places import is_uri
     from holdfast.runs.storage import local_copy
 
-    place = next(i for i, arg in enumerate(args) if arg.partition("=")[0] == "--from")
-    words = args[place].split("=", 1)[1:] or args[place + 1 : place + 2]
-    if (place > 0 and not args[0].startswith("-")) or not words:
-        raise ValueError(
-            "train --from RUN takes algorithm and environment from the run: leave ALGO and ENV out."
-        )
-    before = open_folder(local_copy(words[0]))
+    before = open_folder(local_copy(origin))
     state, _ = load_state(before)
     if state is None:
-        raise ValueError(f"'{words[0]}' holds no checkpoint to begin with; train it first.")
+        raise ValueError(f"'{origin}' holds no checkpoint to begin with; train it first.")
     run, chosen = parse_run("", "", args, before.run)
-    run = replace(run, origin=f"{words[0] if is_uri(words[0]) else before.path}@{state.epoch}")
+    run = replace(run, origin=f"{origin if is_uri(origin) else before.path}@{state.epoch}")
     begin(run, chosen, chosen.trust_env, state)
 
 
@@ -186,7 +186,7 @@ def renamed(run: Run, place: EnvironmentOptions) -> Run:
 
 def resume_command(
     run: tyro.conf.Positional[RunFolder],
-    steps: float | None = None,
+    steps: WholeOrNone = None,
     quiet: bool = False,
     tensorboard: bool = False,
     wandb: str | None = None,
@@ -211,7 +211,7 @@ def resume_command(
     use_compilation_cache()
     folder = open_folder(run)
     state, complaints = load_state(folder)
-    folder = extended(folder, state, None if steps is None else int(steps))
+    folder = extended(folder, state, steps)
     for complaint in complaints:
         Console(stderr=True, highlight=False).print(f"[yellow]skipped:[/] {escape(complaint)}")
     folder = replace(folder, run=renamed(folder.run, environment))
@@ -228,14 +228,14 @@ DEMO_EPISODES = 800
 DEMO_STEPS = 600_000
 
 
-def demo_run(seed: int = 0, steps: float = DEMO_STEPS) -> Run:
+def demo_run(seed: int = 0, steps: int = DEMO_STEPS) -> Run:
     """What the demo trains; `benchmarks/demo_seeds.py` asks other seeds."""
     from holdfast.run import make_run
 
-    return make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=int(steps), seed=seed)
+    return make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=steps, seed=seed)
 
 
-def demo_command(seed: int = 0, steps: float = DEMO_STEPS, out: Path = Path("runs/demo")) -> None:
+def demo_command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("runs/demo")) -> None:
     """Train C-TRPO on a native task, evaluate it and draw a picture.
 
     Args:
