@@ -181,6 +181,19 @@ def test_help_shows_first_what_matters_most(capsys):
     assert "c-trpo, preset published" in told and "(default: entropy)" in told
 
 
+def test_workers_may_be_auto(capsys):
+    for words, count in (("auto", 0), ("0", 0), ("3", 3)):
+        assert parse_run("c-trpo", "E", ["--workers", words])[0].workers == count
+    with pytest.raises(SystemExit):
+        cli.main(["train", "--help"])
+    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--workers INT|auto" in told and "(default: auto)" in told
+    cli.main(["list", "c-trpo"])
+    assert " auto " in next(
+        line for line in capsys.readouterr().out.splitlines() if "--workers" in line
+    )
+
+
 def test_help_names_every_suite_and_figure(capsys):
     from holdfast.bench.suite import shipped
     from holdfast.tabular.figures import FIGURES

@@ -575,12 +575,14 @@ def test_runs_use_all_cores_where_that_pays(monkeypatch, cores, settings, worker
         judged.close()
 
 
-def test_the_first_line_says_how_a_run_acts(capsys):
-    Agent("c-trpo", num_envs=4, epoch_steps=200, hidden=(8,), cg_steps=3, critic_passes=1).learn(
-        "probe/Speed-v0", 200, cost_limit=6.0
-    )
+@pytest.mark.parametrize(
+    ("workers", "said"), [(0, ""), (1, ""), (3, "; not in 3 workers: probe tasks need no workers")]
+)
+def test_the_first_line_says_how_a_run_acts(workers, said, capsys):
+    small = dict(num_envs=4, epoch_steps=200, hidden=(8,), cg_steps=3, critic_passes=1)
+    Agent("c-trpo", workers=workers, **small).learn("probe/Speed-v0", 200, cost_limit=6.0)
     first = capsys.readouterr().err.splitlines()[0]
     assert first == (
         "c-trpo on probe/Speed-v0: 4 environments in this process, observation statistics frozen "
-        "for each epoch"
+        f"for each epoch{said}"
     )

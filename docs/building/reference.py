@@ -191,13 +191,13 @@ def settings_of(algorithm: str) -> str:
 
 def _settings(found: Sequence[Any], presets: Mapping[str, Mapping[str, object]]) -> str:
     """A table; of presets only what differs from the default."""
-    from holdfast.cli.options import flag
+    from holdfast.cli.options import default_of, flag
 
     rows = []
     for setting in found:
         values = [changes.get(setting.path, setting.value) for changes in presets.values()]
         shown = ["" if value == setting.value else f"`{value}`" for value in values]
-        rows.append([f"`{flag(setting.name)}`", f"`{setting.value}`", *shown, setting.help])
+        rows.append([f"`{flag(setting.name)}`", f"`{default_of(setting)}`", *shown, setting.help])
     return table(("flag", "default", *presets, "meaning"), rows)
 
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv
+from holdfast.envs.probe import PROBES
 from holdfast.run import Run
 from holdfast.runs.progress import Row, costs_of
 from holdfast.train.environment import describe_acting
@@ -26,9 +27,21 @@ def training_bar(run: Run, env: VecEnv, limits: Mapping[str, float], done: int =
     """The bar of a run that has made `done` steps already; first a line on how it runs."""
     title = f"{run.name} on {run.env or 'your environment'}"
     console = Console(file=sys.stderr)
-    said = f"{title}: {describe_acting(run, env)}"
+    said = f"{title}: {describe_acting(run, env)}{_unused(run, env)}"
     console.print(said, highlight=False, markup=False, soft_wrap=True)
     return Bar(run.epochs * run.epoch_steps, limits, title, done, console=console)
+
+
+def _unused(run: Run, env: VecEnv) -> str:
+    """Why it does not act in as many processes as were asked for."""
+    if run.workers < 2 or getattr(env, "workers", 1) > 1:
+        return ""
+    why = "this environment acts in one process"
+    if run.env in PROBES:
+        why = "probe tasks need no workers"
+    elif run.num_envs == 1:
+        why = "one environment needs no workers"
+    return f"; not in {run.workers} workers: {why}"
 
 
 class Bar:

@@ -106,7 +106,7 @@ class Run:
     vectorise: Literal["auto", "sync", "process"] = "auto"
     """Where foreign environments run: in this process, in workers; auto: where it is faster."""
     workers: int = 0
-    """Processes that act; 0: one a core where that pays, 1: all in this process. Same bits."""
+    """Processes that act; auto (0): one a core where that pays, 1: all in this one. Same bits."""
     step_timeout: float = 600.0
     """Seconds after which a foreign environment that does not answer is an error; 0: never."""
     save_every: int = 1

@@ -18,15 +18,18 @@ Value = TypeVar("Value")
 
 
 def one_word(
-    metavar: str, kind: type[object] | UnionType, read: Callable[[str], Value]
+    metavar: str,
+    kind: type[object] | UnionType,
+    read: Callable[[str], Value],
+    spell: Callable[[Value], str] = str,
 ) -> PrimitiveConstructorSpec[Value]:
-    """An argument of one word, read in a way of our own."""
+    """An argument of one word, read and spelt in a way of our own."""
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar,
         instance_from_str=lambda words: read(words[0]),
         is_instance=lambda value: isinstance(value, kind),
-        str_from_instance=lambda value: [str(value)],
+        str_from_instance=lambda value: [spell(value)],
     )
 
 

@@ -24,7 +24,7 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
         console.print(table)
         console.print("\n`holdfast list NAME` shows its settings; `holdfast envs` the tasks.")
         return
-    from holdfast.cli.options import flag, grouped
+    from holdfast.cli.options import default_of, flag, grouped
     from holdfast.register import PRESETS
     from holdfast.run import make_run, preset_changes
 
@@ -35,7 +35,7 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
         table.add_row("", "", f"[bold]{title}[/]")
         for setting in settings:
             defaults[setting.path] = setting.value
-            table.add_row(f"[cyan]{flag(setting.name)}[/]", str(setting.value), setting.help)
+            table.add_row(f"[cyan]{flag(setting.name)}[/]", default_of(setting), setting.help)
     console.print(table)
     for preset in PRESETS:
         changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, cast
 import tyro
 from tyro.conf import OmitArgPrefixes, UseAppendAction
 
-from holdfast.cli.arguments import Whole, parse_args, parse_limits
+from holdfast.cli.arguments import Whole, one_word, parse_args, parse_limits, whole
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
 from holdfast.settings import Setting, changed, choices, leaves, nearest
@@ -73,6 +73,22 @@ def grouped(run: Run) -> dict[str, list[Setting]]:
 
 def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
+
+
+def default_of(setting: Setting) -> str:
+    """As the command line spells it."""
+    return str(spell_workers(setting.value) if setting.name == "workers" else setting.value)
+
+
+def spell_workers(count: object) -> str:
+    return str(count or "auto")
+
+
+Workers = Annotated[
+    int,
+    one_word("INT|auto", int, lambda text: 0 if text == "auto" else whole(text), spell_workers),
+]
+"""0 is spelt auto."""
 
 
 def parse_run(
@@ -152,6 +168,6 @@ def _field(setting: Setting) -> Field:
     if names is not None:
         kind = Literal[tuple(names)]
     elif kind is int:
-        kind = Whole
+        kind = Workers if setting.name == "workers" else Whole
     kind = Annotated[kind, tyro.conf.arg(help=setting.help or None)]
     return setting.name, kind, dataclasses.field(default=setting.value)
