@@ -75,8 +75,10 @@ def test_demo_trains_evaluates_and_draws(tmp_path, capsys, monkeypatch):
     out = tmp_path / "demo"
     for _ in range(2):  # the second replaces the first
         cli.main(["demo", "--steps", "2000", "--out", str(out)])
-        told = capsys.readouterr().out
-        assert "HalfCheetah" in told and "Safe, proved at 95%:" in told
+        told, shown = capsys.readouterr()
+        assert shown.startswith("c-trpo on SafetyHalfCheetahVelocity-v1: 2,000 steps, 2 env")
+        assert "may exceed a speed of 3.21" in shown.splitlines()[1]
+        assert "Safe, proved at 95%:" in told
         assert f"holdfastresume{out}" in "".join(told.split())  # lines are wrapped
         assert len(read_rows(out / "progress.csv")) == 1
         assert (out / "progress.png").read_bytes()[:4] == b"\x89PNG"

@@ -581,8 +581,9 @@ def test_runs_use_all_cores_where_that_pays(monkeypatch, cores, settings, worker
 def test_the_first_line_says_how_a_run_acts(workers, said, capsys):
     small = dict(num_envs=4, epoch_steps=200, hidden=(8,), cg_steps=3, critic_passes=1)
     Agent("c-trpo", workers=workers, **small).learn("probe/Speed-v0", 200, cost_limit=6.0)
-    first = capsys.readouterr().err.splitlines()[0]
+    first, *rest = capsys.readouterr().err.splitlines()
     assert first == (
-        "c-trpo on probe/Speed-v0: 4 environments in this process, observation statistics frozen "
-        f"for each epoch{said}"
+        "c-trpo on probe/Speed-v0: 200 steps, 4 environments in this process, observation "
+        f"statistics frozen for each epoch{said}"
     )
+    assert not any(line.startswith("c-trpo on") for line in rest)

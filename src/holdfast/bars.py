@@ -23,13 +23,17 @@ from holdfast.runs.progress import Row, costs_of
 from holdfast.train.environment import describe_acting
 
 
-def training_bar(run: Run, env: VecEnv, limits: Mapping[str, float], done: int = 0) -> Bar:
-    """The bar of a run that has made `done` steps already; first a line on how it runs."""
+def training_bar(
+    run: Run, env: VecEnv, limits: Mapping[str, float], done: int = 0, about: str = ""
+) -> Bar:
+    """The bar of a run that has made `done` steps; first a line on how it runs, then `about` it."""
     title = f"{run.name} on {run.env or 'your environment'}"
     console = Console(file=sys.stderr)
-    said = f"{title}: {describe_acting(run, env)}{_unused(run, env)}"
-    console.print(said, highlight=False, markup=False, soft_wrap=True)
-    return Bar(run.epochs * run.epoch_steps, limits, title, done, console=console)
+    total = run.epochs * run.epoch_steps
+    said = f"{title}: {total:,} steps, {describe_acting(run, env)}{_unused(run, env)}"
+    for line in (said, *about.splitlines()):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return Bar(total, limits, title, done, console=console)
 
 
 def _unused(run: Run, env: VecEnv) -> str:
@@ -80,8 +84,6 @@ class Bar:
                 self.table(), console=self.console, refresh_per_second=4, transient=False
             )
             self.display.start()
-        else:
-            self.console.print(f"{title}: {total:,} steps", highlight=False, markup=False)
 
     def advance(self, env_steps: int) -> None:
         """Inside an epoch: move the bar only."""

@@ -140,7 +140,12 @@ def follow(
 
 
 def train_shown(
-    folder: Folder, env: VecEnv, state: State | None, extra: list[Sink], quiet: bool
+    folder: Folder,
+    env: VecEnv,
+    state: State | None,
+    extra: list[Sink],
+    quiet: bool,
+    about: str = "",
 ) -> None:
     """Train in a folder with the chosen displays; then close all that was opened for it."""
     from holdfast.bars import training_bar
@@ -151,7 +156,7 @@ def train_shown(
     done = state.epoch * run.epoch_steps if state else 0
     bar = None
     if not quiet:
-        bar = training_bar(run, env, folder.spaces.limits, done)
+        bar = training_bar(run, env, folder.spaces.limits, done, about)
         extra.append(bar)
     try:
         with resumable(folder):
@@ -254,16 +259,15 @@ def demo_command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("run
     run = demo_run(seed, steps)
     env = open_env(run)
     (limit,) = Spaces.of(run, env).limits.values()
-    console.print(
-        "[bold]C-TRPO[/] learns to run ([bold]HalfCheetah[/]) but may exceed a speed of 3.21 in at "
-        f"most {limit:g} of the 1000 steps of an episode.\nWatch the return "
-        "rise and the cost approach its limit; an update above the limit only reduces the cost.\n"
-        f"{run.steps:,} steps, then fresh episodes that judge the policy.\n"
+    about = (
+        f"It learns to run but may exceed a speed of 3.21 in at most {limit:g} of the 1000 steps "
+        "of an episode.\nWatch the return rise and the cost approach its limit; an update above "
+        "the limit only reduces the cost.\nThen fresh episodes judge the policy."
     )
     if (out / "run.json").exists():
         shutil.rmtree(out)
     folder = create(out, run, env)
-    train_shown(folder, env, None, [], quiet=False)
+    train_shown(folder, env, None, [], quiet=False, about=about)
     console.print()
     with EvaluationBar(20) as progress:
         result = Agent.load(out).evaluate(
