@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.run import make_run, to_json
 from holdfast.runs.find import load
-from holdfast.runs.progress import read_progress
+from holdfast.runs.progress import read_progress, read_rows
 
 HEADER = "epoch,env_steps,ep_return,ep_cost,ep_length,cost_regret,kl"
 
@@ -64,6 +64,7 @@ def test_a_resumed_run_rewrites_epochs(tmp_path: Path):
     file = tmp_path / "progress.csv"
     file.write_text("epoch,ep_return\n1,10\n2,20\n3,30\n2,21\n3,31\n4,41\n")
     np.testing.assert_array_equal(read_progress(file)["ep_return"], [10, 21, 31, 41])
+    assert [row["ep_return"] for row in read_rows(file)] == [10, 21, 31, 41]
 
 
 def test_empty_fields_and_words(tmp_path: Path):

@@ -162,14 +162,16 @@ def test_odd_names_beside_checkpoints_are_not_taken_for_one(folder):
         ("epoch,value\n--1,2\n", "not a number"),
         ('"' + "x" * 200_000 + '"\n1\n', "no list of names"),
         ("value,value\n1,2\n", "twice"),
-        ("epoch,value\n1\n", "2 names and 1 columns"),
+        ("epoch,value\n1\n", "line 2 of progress.csv has 1 fields, its header 2"),
+        ("epoch,value\n1,2\n2\n3,4\n", "line 3 of progress.csv has 1 fields"),
     ],
 )
 def test_a_record_that_is_none_is_one_sentence(tmp_path, text, told):
     file = tmp_path / "progress.csv"
     file.write_text(text)
-    with pytest.raises(ValueError, match=told):
-        read_progress(file)
+    for read in (read_progress, read_rows):
+        with pytest.raises(ValueError, match=told):
+            read(file)
 
 
 def test_a_record_without_epochs_is_not_gone_on_with(tmp_path):

@@ -3,7 +3,7 @@
 
 A run may die, or still be at work, in the middle of a line: whatever follows the last line break is
 not yet a row. A resumed run writes the epochs after its last checkpoint a second time: the later
-row of an epoch is the true one.
+row of an epoch is the true one. A row of another width than the header is an error.
 """
 
 import csv
@@ -91,9 +91,9 @@ def _shortest(value: float | int) -> str:
 def read_rows(file: Path) -> list[dict[str, float | int]]:
     """Rows with the numbers that were written, to the last bit."""
     exact = lambda field: int(field) if WHOLE.fullmatch(field) else _number(field, file)
-    names, rows = _whole_lines(file)
-    fields = [row.split(",") for row in rows]
-    return [dict(zip(names, map(exact, f), strict=True)) for f in fields if len(f) == len(names)]
+    names, lines = _whole_lines(file)
+    rows = [dict(zip(names, map(exact, line.split(",")), strict=True)) for line in lines]
+    return list({row["epoch"]: row for row in rows}.values()) if "epoch" in names else rows
 
 
 def rows_until(file: Path, epoch: int) -> list[dict[str, float | int]]:
@@ -110,7 +110,14 @@ def _whole_lines(file: Path) -> tuple[list[str], list[str]]:
     """(names, lines of numbers); what follows the last line break is not yet a row."""
     record = text(file, LARGEST) if file.exists() else ""
     header, *lines = record[: record.rfind("\n") + 1].splitlines() or [""]
-    return _names(header, file), [line for line in lines if line.strip()]
+    names, lines = _names(header, file), [line for line in lines if line.strip()]
+    for number, line in enumerate(lines, start=2):
+        if line.count(",") + 1 != len(names):
+            raise ValueError(
+                f"line {number} of {file.name} has {line.count(',') + 1} fields, its header "
+                f"{len(names)}: remove the line or the file."
+            )
+    return names, lines
 
 
 def _names(header: str, file: Path) -> list[str]:
@@ -131,17 +138,13 @@ def read_progress(file: Path) -> dict[str, Array]:
     try:
         table = np.loadtxt(io.StringIO("\n".join(rows)), delimiter=",", ndmin=2, comments=None)
     except ValueError:  # empty fields or words: rare, so the slow way may be slow
-        table = _patiently(rows, len(names), file)
-    if table.shape[1] != len(names):
-        raise ValueError(
-            f"{file.name} has {len(names)} names and {table.shape[1]} columns: it was not written "
-            "by one run; remove it or repair its first line."
-        )
+        fields = [[_number(field, file) for field in row.split(",")] for row in rows]
+        table = np.array(fields, np.float64)
     return _latest({name: table[:, i] for i, name in enumerate(names)})
 
 
 def tail(file: Path, size: int = 8192) -> dict[str, float]:
-    """The newest whole row, read from the end of the file; empty before the first."""
+    """The newest whole row, read from the end of the file; empty where none is in sight."""
     try:
         with open(file, "rb") as stream:
             header = stream.readline(MB).decode(errors="replace")
@@ -157,17 +160,6 @@ def tail(file: Path, size: int = 8192) -> dict[str, float]:
         return {}
     fields = zip(names, whole[-1].split(","), strict=True)
     return {name: _number(field, file) for name, field in fields}
-
-
-def _patiently(lines: list[str], width: int, file: Path) -> Array:
-    rows = [line.split(",") for line in lines]
-    for number, row in enumerate(rows, start=2):
-        if len(row) != width:
-            raise ValueError(
-                f"line {number} of {file.name} has {len(row)} fields, its header {width}: "
-                "remove the line or the file."
-            )
-    return np.array([[_number(field, file) for field in row] for row in rows], np.float64)
 
 
 def _number(field: str, file: Path) -> float:
