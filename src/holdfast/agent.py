@@ -18,7 +18,8 @@ from holdfast.algorithms import Algorithm
 from holdfast.bars import FilmBar, training_bar
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
-from holdfast.envs.foreign.source import name_env, name_function
+from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.foreign.spaces import read_observations, to_native
 from holdfast.envs.make import is_batch, is_given, size_of
 from holdfast.envs.perturb import Perturbation, perturbed
@@ -79,12 +80,12 @@ class Agent:
 
     def learn(
         self,
-        env: Any = None,
+        env: EnvSource | VecEnv | None = None,
         total_steps: int | float = 1_000_000,
         *,
         out: str | Path | None = None,
         progress: bool = True,
-        cost: Any = None,
+        cost: CostFunction | str | None = None,
         trust_env: bool = False,
         tensorboard: str | Path | None = None,
         callback: Callable[[Epoch], object] | None = None,
@@ -207,12 +208,12 @@ class Agent:
 
     def evaluate(
         self,
-        env: Any = None,
+        env: EnvSource | VecEnv | None = None,
         episodes: int = 100,
         *,
         seed: int = 1_000_000,
         deterministic: bool = False,
-        cost: Any = None,
+        cost: CostFunction | str | None = None,
         env_args: Mapping[str, object] | None = None,
         trust_env: bool = False,
         limits: float | Mapping[str, float] | None = None,
@@ -263,14 +264,14 @@ class Agent:
     def watch(
         self,
         path: str | Path | None = None,
-        env: Any = None,
+        env: EnvSource | VecEnv | None = None,
         *,
         episodes: int = 1,
         seeds: Sequence[int] = (),
         worst_of: int = 0,
         seed: int = 1_000_000,
         deterministic: bool = False,
-        cost: Any = None,
+        cost: CostFunction | str | None = None,
         env_args: Mapping[str, object] | None = None,
         trust_env: bool = False,
         frames: int = 250,

@@ -14,7 +14,9 @@ from holdfast.agent import Agent
 from holdfast.certify.card import Judged, describe
 from holdfast.certify.history import history
 from holdfast.certify.page import render
-from holdfast.envs.foreign.source import name_env, name_function
+from holdfast.envs.base import VecEnv
+from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.perturb import parse_perturbations
 from holdfast.evaluate import CostBound, OnEpisodes
 from holdfast.film.writers import find_ffmpeg
@@ -39,9 +41,9 @@ def certify(
     film: bool = True,
     trust_env: bool = False,
     perturb: Sequence[str] = (),
-    env: Any = None,
+    env: EnvSource | VecEnv | None = None,
     env_args: Mapping[str, object] | None = None,
-    cost: Any = None,
+    cost: CostFunction | str | None = None,
     on_progress: OnEpisodes | None = None,
 ) -> tuple[Path, Path]:
     """Judge the policy of a run folder and write card.html and card.json into `out`.

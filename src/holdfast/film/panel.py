@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ LABEL = 236
 
 
 @cache
-def font(size: int, bold: bool = False) -> Any:
+def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     """The font that comes with Matplotlib: the same everywhere."""
     import matplotlib
 
@@ -68,14 +67,14 @@ class Panel:
         self._course(draw, height + HEAD + LINE * len(self.limits), now)
         return image
 
-    def _alarm(self, draw: Any, height: int, cost: float) -> None:
+    def _alarm(self, draw: ImageDraw.ImageDraw, height: int, cost: float) -> None:
         draw.rectangle((0, 0, WIDTH - 1, height - 1), outline=BAD, width=6)
         said = f"cost +{cost:.3g}"
         wide = draw.textlength(said, font(17, True))
         draw.rectangle((WIDTH - wide - 34, 14, WIDTH - 14, 44), fill=BAD)
         draw.text((WIDTH - wide - 24, 29), said, "#ffffff", font(17, True), anchor="lm")
 
-    def _head(self, draw: Any, top: int, now: Episode) -> None:
+    def _head(self, draw: ImageDraw.ImageDraw, top: int, now: Episode) -> None:
         right = WIDTH - MARGIN
         draw.text((MARGIN, top + 18), self.title, DIM, font(13), anchor="lm")
         draw.text((right, top + 18), self.caption, DIM, font(13), anchor="rm")
@@ -86,7 +85,9 @@ class Panel:
         said = f"step {now.length} of {self.length}"
         draw.text((right, top + 44), said, TEXT, font(16), anchor="rm")
 
-    def _bar(self, draw: Any, top: int, name: str, limit: float, spent: float, i: int) -> None:
+    def _bar(
+        self, draw: ImageDraw.ImageDraw, top: int, name: str, limit: float, spent: float, i: int
+    ) -> None:
         over = spent > limit
         colour = BAD if over else GOOD
         middle, right = top + LINE // 2, WIDTH - MARGIN
@@ -103,7 +104,7 @@ class Panel:
             draw.rectangle((at(limit), middle - 8, at(spent), middle + 8), fill=BAD)
         draw.rectangle((at(limit) - 1, middle - 13, at(limit) + 1, middle + 13), fill=LIMIT)
 
-    def _course(self, draw: Any, top: int, now: Episode) -> None:
+    def _course(self, draw: ImageDraw.ImageDraw, top: int, now: Episode) -> None:
         """The episode from left to right, with a red mark where a cost arose."""
         right, middle = WIDTH - MARGIN, top + FOOT // 2 - 4
         draw.text((MARGIN, middle), "costs over time", DIM, font(13), anchor="lm")

@@ -6,13 +6,16 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holdfast.film.episode import Episode
 from holdfast.runs.checkpoint import write_atomic
 from holdfast.runs.plot import BLUE, COLOURS, GREY, RED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def plot_episodes(
@@ -35,7 +38,7 @@ def plot_episodes(
     write_atomic(target, buffer.getvalue())
 
 
-def _draw(axes: Any, episode: Episode, limits: Mapping[str, float]) -> None:
+def _draw(axes: Sequence[Axes], episode: Episode, limits: Mapping[str, float]) -> None:
     top, middle, bottom = axes
     steps = np.arange(1, episode.length + 1)
     top.plot(steps, episode.rewards.cumsum(), color=BLUE)

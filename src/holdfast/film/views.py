@@ -15,7 +15,8 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
-from holdfast.envs.foreign.source import is_instance, resolve
+from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.source import EnvSource, is_instance, resolve
 from holdfast.envs.functional.source import is_suite_id
 from holdfast.envs.make import known_ids
 from holdfast.envs.native.simulation import Simulated
@@ -40,7 +41,13 @@ class View:
     close: Callable[[], None]
 
 
-def open_view(run: Run, source: Any, cost: Any, mode: Mode, trusted: bool = False) -> View:
+def open_view(
+    run: Run,
+    source: EnvSource | VecEnv | None,
+    cost: CostFunction | str | None,
+    mode: Mode,
+    trusted: bool = False,
+) -> View:
     """One environment of the run, drawn into arrays or a window where it can be.
 
     Without a `source` it is what the run names; see `open_env` for what `trusted` means.
