@@ -141,6 +141,30 @@ def test_a_longer_run_is_another_setting(tmp_path: Path):
     assert skipped == ()
 
 
+def test_runs_of_several_suites_are_told_apart_by_their_folders(tmp_path: Path):
+    """What was chosen on is not mixed with what was held out, whatever else differs."""
+    for seed in (0, 1):
+        write_run(tmp_path / "chosen" / f"a{seed}", {"name": "ctrpo"}, seed)
+        write_run(tmp_path / "unseen" / f"a{seed}", {"name": "ctrpo"}, 20 + seed)
+    write_run(tmp_path / "long" / "a", {"name": "ctrpo"}, 20, steps=30000)
+    write_run(tmp_path / "long" / "b", {"name": "cpo"}, 20, steps=30000)
+    for name in ("chosen", "unseen", "long"):
+        (tmp_path / name / "suite.json").write_text(json.dumps({"cells": []}))
+    labels = {(run.label, run.seed) for run in load([tmp_path])[0]}
+    assert labels == {
+        ("cpo", 20),
+        ("ctrpo (chosen)", 0),
+        ("ctrpo (chosen)", 1),
+        ("ctrpo (long)", 20),
+        ("ctrpo (unseen)", 20),
+        ("ctrpo (unseen)", 21),
+    }
+    assert {run.label for run in load([tmp_path / "unseen"])[0]} == {"ctrpo"}
+    write_run(tmp_path / "alone", {"name": "ctrpo"}, 7)
+    found = {run.label for run in load([tmp_path / "unseen", tmp_path / "alone"])[0]}
+    assert found == {"ctrpo", "ctrpo (unseen)"}
+
+
 def test_cells_that_were_not_begun_are_named_wherever_their_suite_lies(tmp_path: Path):
     write_run(tmp_path / "ours" / "a", {"name": "ctrpo"})
     (tmp_path / "ours" / "suite.json").write_text(json.dumps({"cells": ["a", "b"]}))

@@ -8,7 +8,7 @@ values: one `RunLog` per run, its progress as named columns. Nothing is ever wri
 A label names one setting. Two runs of one algorithm that differ in a setting on the same task
 (a sweep over β) are different things to compare, so the setting becomes part of their label;
 a setting that differs only between tasks (a batch size chosen per task) does not. A preset names
-all that it sets.
+all that it sets, and a suite's folder what its runs were made for.
 """
 
 import json
@@ -53,27 +53,40 @@ def load(
 
 
 def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
-    """Give each run the shortest label that separates all settings and sources present."""
+    """Give each run the shortest label that separates all settings, suites and sources present."""
     names: dict[str, list[RunLog]] = {}
     for run in runs:
         names.setdefault(run.algorithm, []).append(run)
     result: list[RunLog] = []
     for name, members in names.items():
         sources = {run.source for run in members}
-        alike: dict[tuple[str, Scalar], list[RunLog]] = {}
+        presets = {(run.source, run.config.get("preset")) for run in members}
+        alike: dict[tuple[str, Scalar, str], list[RunLog]] = {}
         for run in members:
-            alike.setdefault((run.source, run.config.get("preset")), []).append(run)
-        varying = {origin: _varying(runs) for origin, runs in alike.items()}
-        for run in members:
-            origin = run.source, run.config.get("preset")
-            parts = [run.source] if len(sources) > 1 and run.source != "holdfast" else []
+            alike.setdefault((run.source, run.config.get("preset"), suite(run)), []).append(run)
+        parted: dict[tuple[str, ...], list[RunLog]] = {}
+        for (source, preset, _), few in alike.items():
+            parts = [source] if len(sources) > 1 and source != "holdfast" else []
             # A preset stands for all that it sets.
-            parts += [str(origin[1])] if origin[1] and len(alike) > len(sources) else []
-            parts += [
-                f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}" for key in varying[origin]
-            ]
-            result.append(replace(run, label=f"{name} ({', '.join(parts)})" if parts else name))
+            parts += [str(preset)] if preset and len(presets) > len(sources) else []
+            varying = _varying(few)
+            for run in few:
+                values = [
+                    f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}" for key in varying
+                ]
+                parted.setdefault((*parts, *values), []).append(run)
+        for parts, few in parted.items():
+            several = len({suite(run) for run in few}) > 1
+            for run in few:
+                words = [*parts, *([suite(run)] if several and suite(run) else [])]
+                result.append(replace(run, label=f"{name} ({', '.join(words)})" if words else name))
     return tuple(result)
+
+
+def suite(run: RunLog) -> str:
+    """Folder name of the suite that a run belongs to; empty for one on its own."""
+    folder = Path(run.path).parent
+    return folder.name if run.source == "holdfast" and (folder / "suite.json").is_file() else ""
 
 
 def _varying(runs: Sequence[RunLog]) -> list[str]:
