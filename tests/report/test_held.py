@@ -53,10 +53,17 @@ def test_the_numbers_are_those_of_the_series():
     assert found.length == pytest.approx(4 / 3) and found.area == pytest.approx(45 / 3)
     assert found.rate == pytest.approx(4 / 16)
     assert found.distance == pytest.approx((np.mean([135, 110]) / 8 - 20) / 20)
-    assert found.distance_violating == pytest.approx((np.mean([30, 30, 25]) / 20 + 2) / 2 - 1)
+    assert found.distance_violating == pytest.approx(np.mean([30, 30, 25, 40]) / 20 - 1)
     assert found.first_safe == 3000 and math.isnan(found.safe_for_good)
     assert (found.worst_return, found.worst_cost, found.worst_regret) == (7.0, 40.0, 25.0)
     assert math.isnan(found.realised)  # neither has logged a prediction
+
+
+def test_a_seed_without_violation_says_nothing_of_how_far_others_went():
+    kept = run(2, [10] * 8)
+    found = summarise([SECOND, kept], resamples=100).held["a", "T"]
+    assert found.distance_violating == pytest.approx(1.0)
+    assert math.isnan(summarise([kept], resamples=100).held["a", "T"].distance_violating)
 
 
 def test_one_seed_that_ends_safe_has_a_time_to_safety():
@@ -116,7 +123,7 @@ def test_final_policies_are_those_of_the_compared_epoch(tmp_path: Path):
     kept(tmp_path / "1", "sampled", 8, 0.75)
     kept(tmp_path / "2", "sampled", 5, 1.0)  # of an earlier policy: not this one's
     found = summarise(runs, resamples=100).held["a", "T"]
-    assert found.sampled_rate == 0.5 and found.sampled_violating == pytest.approx(1.0)
+    assert found.sampled_rate == 0.5 and found.sampled_violating == pytest.approx(1.25)
     assert found.sampled_distance == pytest.approx((-0.2 + 0.25) / 2)  # the worst constraint's
     assert math.isnan(found.greedy_rate)
 

@@ -34,7 +34,7 @@ class Held:
     distance: float
     """Mean of cost / limit − 1."""
     distance_violating: float
-    """The same over epochs above the limit."""
+    """The same over all epochs above the limit, whichever seed's; nan if there is none."""
     first_safe: float
     """Steps to the first epoch within the limit: the seed that took longest."""
     safe_for_good: float
@@ -103,7 +103,7 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
         growth=_median(power),
         rate=float(rate.mean()),
         distance=float(away.mean()),
-        distance_violating=float(beyond.mean()),
+        distance_violating=_pooled(beyond, rate * [run.columns["env_steps"].size for run in runs]),
         first_safe=float(first.max()),
         safe_for_good=float(good.max()),
         realised=_median(slopes),
@@ -116,15 +116,24 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
 
 
 def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
-    """Means over the seeds whose final policy was evaluated; the worst constraint speaks."""
+    """Means over the seeds whose final policy was evaluated; the worst constraint speaks.
+
+    Distances above the limit count by how often each seed's episodes were.
+    """
     names = (f"{acting}_rate", f"{acting}_distance", f"{acting}_violating")
     rows: list[tuple[float, float, float]] = []
     for run in runs:
         last = run.columns.get("epoch", np.zeros(0))
         if last.size and np.isfinite(last[-1]):
             rows += filter(None, [read_violations(Path(run.path), acting, int(last[-1]))])
-    means = np.array(rows).mean(0) if rows else np.full(3, np.nan)
-    return dict(zip(names, map(float, means), strict=True))
+    rate, distance, violating = np.array(rows or np.full((1, 3), np.nan)).T
+    values = (float(rate.mean()), float(distance.mean()), _pooled(violating, rate))
+    return dict(zip(names, values, strict=True))
+
+
+def _pooled(values: Array, number: Array) -> float:
+    """Mean over what the means of all seeds were taken of; nan if that is nothing."""
+    return float(values @ number / number.sum()) if number.sum() > 0 else float("nan")
 
 
 def _weighted(values: Array, number: Array) -> float:

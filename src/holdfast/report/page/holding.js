@@ -8,7 +8,7 @@ const HELD = [
   ["growth", "Growth of regret", one => format(one), "p in regret ∝ steps^p, median over seeds; below 1 the regret is sublinear"],
   ["rate", "Epochs above", share, "share of epochs above the limit"],
   ["distance", "Distance", share, "mean of cost / limit − 1; negative is a margin"],
-  ["distance_violating", "… when above", share, "the same over epochs above the limit"],
+  ["distance_violating", "… when above", share, "the same over all epochs above the limit; – if there is none"],
   ["first_safe", "First safe at", one => plain(one), "steps to the first epoch within the limit, the slowest seed"],
   ["safe_for_good", "Safe for good at", one => plain(one), "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
   ["realised", "Realised / predicted", times, "slope of the realised on the predicted change of the cost, median over seeds"],
