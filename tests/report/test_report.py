@@ -50,6 +50,24 @@ def test_runs_are_compared_at_equal_steps(tmp_path: Path):
     assert early.finals["ppo", TASKS[0]].regret[0] == run.columns["cost_regret"][at]
 
 
+def test_longer_runs_have_a_row_at_their_own_end(tmp_path: Path):
+    """Compared where all have been, and shown where they came to; marks stay within one length."""
+    runs, _ = load([write_runs(tmp_path, seeds=2, unfinished=False)])
+    early = [run.until(20_000) if run.label == "cpo" else run for run in runs]
+    found = summarise(early, resamples=100)
+    assert set(found.horizon.values()) == {20_000} and set(found.ends) == {40_000}
+    end, whole = found.ends[40_000], summarise(runs, resamples=100)
+    assert {label for label, _ in end.finals} == {"c-trpo", "ppo"}
+    for pair, final in end.finals.items():
+        np.testing.assert_array_equal(final.reward, whole.finals[pair].reward)
+    assert end.bold == end.boxed == {("c-trpo", task) for task in TASKS}
+    assert not whole.ends and "at 40k" not in latex_final(whole)
+    assert latex_final(found).count(", at 40k") == 2
+    (shown,) = payload(found, "report")["ends"]
+    assert shown["steps"] == 40_000 and shown["seeds"]["0,0"] == 2
+    assert not summarise([run.until(20_000) for run in runs], steps=20_000, resamples=100).ends
+
+
 def test_the_raw_regret_is_compared_if_all_runs_have_it(tmp_path: Path):
     runs, _ = load([write_runs(tmp_path, seeds=2, unfinished=False)])
     assert payload(summarise(runs, resamples=100), "report")["smoothed"]

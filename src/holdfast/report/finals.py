@@ -3,7 +3,8 @@
 
 Runs are compared at the same number of environment steps on each task: the most that every finished
 run has reached (or what the caller asks for). A run that has not got there is named as incomplete
-and left out; half a run is not a result.
+and left out; half a run is not a result. Runs that went further have a second final value, at their
+own end, which is compared with those of the same length only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,11 +75,24 @@ def horizons(runs: Sequence[RunLog], steps: int | None = None) -> dict[str, int]
     return found
 
 
-def finals(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[Pair, Final]:
-    """Final values of every pair that has a complete run."""
+def ends(runs: Sequence[RunLog], horizon: Mapping[str, int]) -> dict[int, dict[Pair, Final]]:
+    """Steps → final values of the pairs whose finished runs end there, beyond the horizon."""
+    further = [run for run in runs if run.done and 0 < horizon[run.task] < run.steps]
+    found: dict[int, dict[Pair, Final]] = {}
+    regret = regret_column(runs)
+    for steps in sorted({run.steps for run in further}):
+        there = [run for run in further if run.steps == steps]
+        found[steps] = finals(there, {run.task: steps for run in there}, regret)
+    return {steps: values for steps, values in found.items() if values}
+
+
+def finals(
+    runs: Sequence[RunLog], horizon: Mapping[str, int], regret: str | None = None
+) -> dict[Pair, Final]:
+    """Final values of every pair that has a complete run; `regret` is the column to take."""
     rows: dict[Pair, list[tuple[int, float, float, float, float]]] = {}
     limits: dict[Pair, float] = {}
-    regret = regret_column(runs)
+    regret = regret or regret_column(runs)
     for run in sorted(runs, key=lambda run: run.seed):
         if 0 < horizon[run.task] <= run.steps:
             at = int(np.searchsorted(run.columns["env_steps"], horizon[run.task], "right")) - 1

@@ -65,6 +65,19 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
             key(pair): {m: _triple(e) for m, e in estimates.items()}
             for pair, estimates in summary.estimates.items()
         },
+        "ends": [
+            {
+                "steps": steps,
+                "seeds": {key(pair): len(final.seeds) for pair, final in end.finals.items()},
+                "estimates": {
+                    key(pair): {m: _triple(e) for m, e in estimates.items()}
+                    for pair, estimates in end.estimates.items()
+                },
+                "bold": [key(pair) for pair in end.bold],
+                "boxed": [key(pair) for pair in end.boxed],
+            }
+            for steps, end in summary.ends.items()
+        ],
         "bold": [key(pair) for pair in summary.bold],
         "boxed": [key(pair) for pair in summary.boxed],
         "aggregate": {

@@ -13,6 +13,7 @@ from holdfast.report.finals import (
     Pair,
     Units,
     UnitsName,
+    ends,
     finals,
     horizons,
     marks,
@@ -36,6 +37,16 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class End:
+    """Values of runs at their own end, which lies beyond what all have in common."""
+
+    finals: Mapping[Pair, Final]
+    estimates: Mapping[Pair, Mapping[str, Estimate]]
+    bold: frozenset[Pair]
+    boxed: frozenset[Pair]
+
+
+@dataclass(frozen=True)
 class Summary:
     labels: tuple[str, ...]
     tasks: tuple[str, ...]
@@ -45,6 +56,8 @@ class Summary:
     units: Mapping[str, Units]
     estimates: Mapping[Pair, Mapping[str, Estimate]]
     """Per pair the IQM over seeds of reward, cost, regret, with 95 % bootstrap intervals."""
+    ends: Mapping[int, End]
+    """Steps beyond the horizon → what runs of that length came to; marks are within it."""
     aggregate: Mapping[str, Mapping[str, Estimate]]
     """Per label with results on all tasks: IQM of normalised excess, reward, regret."""
     limit_at: float
@@ -112,6 +125,7 @@ def summarise(
         finals=final,
         units=unit,
         estimates={pair: _estimates(values) for pair, values in final.items()},
+        ends={steps: _end(values, tasks) for steps, values in ends(runs, horizon).items()},
         aggregate=aggregate,
         limit_at=1.0 if of == "ablation" else 0.0,
         safe=tuple(safe),
@@ -151,6 +165,17 @@ def _ordered(runs: Sequence[RunLog]) -> tuple[str, ...]:
     plain = lambda label: label.lower().replace("-", "").replace("_", "")
     rank = lambda label: (plain(label).split(" ")[0] == "ppo", not plain(label).startswith("ctrpo"))
     return tuple(sorted({run.label for run in runs}, key=lambda label: (*rank(label), label)))
+
+
+def _end(values: Mapping[Pair, Final], tasks: Sequence[str]) -> End:
+    estimates = {pair: _estimates(final) for pair, final in values.items()}
+    return End(values, estimates, *map(frozenset, marks(values, tasks)))
+
+
+def short_steps(steps: int) -> str:
+    """10000000 -> 10M"""
+    size, unit = (1e6, "M") if steps >= 1_000_000 else (1e3, "k") if steps >= 10_000 else (1, "")
+    return f"{steps / size:g}{unit}"
 
 
 def _estimates(final: Final) -> dict[str, Estimate]:

@@ -11,7 +11,15 @@ from holdfast.core.stats import Estimate
 from holdfast.report.finals import Pair, regret_column
 from holdfast.report.holding import Held
 from holdfast.report.html import differing, short
-from holdfast.report.summary import METRICS, TABLE, Summary, normalised, printed
+from holdfast.report.summary import (
+    METRICS,
+    TABLE,
+    End,
+    Summary,
+    normalised,
+    printed,
+    short_steps,
+)
 
 ESTIMATE = ("iqm", "low", "high")
 PAIR = ("algorithm", "task")
@@ -28,7 +36,10 @@ def write_tables(out: Path, summary: Summary) -> list[Path]:
     gaps = [[line] for line in (*summary.incomplete, *summary.skipped)]
     speeds = ("rollout_s", "update_s", "steps_per_s", "hours")
     files: dict[str, tuple[Sequence[str], Rows]] = {
-        "final.csv": ((*PAIR, "metric", *ESTIMATE, "runs", "bold", "boxed"), _final(summary)),
+        "final.csv": (
+            (*PAIR, "metric", *ESTIMATE, "runs", "bold", "boxed", "steps"),
+            _final(summary),
+        ),
         "aggregate.csv": (("algorithm", "group", "metric", *ESTIMATE), _aggregate(summary)),
         "improvement.csv": (("algorithm", "over", "metric", *ESTIMATE), _improvement(summary)),
         "runs.csv": ((*PAIR, "seed", "steps", "return", "cost", "regret"), _runs(summary)),
@@ -55,12 +66,16 @@ def _numbers(estimate: Estimate) -> list[str]:
 
 
 def _final(summary: Summary) -> Rows:
-    for (label, task), estimates in sorted(summary.estimates.items()):
-        for metric in TABLE:
-            marked = [metric == "reward" and (label, task) in summary.bold]
-            marked += [metric == "regret" and (label, task) in summary.boxed]
-            runs = len(summary.finals[label, task].seeds)
-            yield [label, task, metric, *_numbers(estimates[metric]), runs, *map(int, marked)]
+    """At the steps that all have in common, then runs that went further at their own end."""
+    common = End(summary.finals, summary.estimates, summary.bold, summary.boxed)
+    for steps, end in ((None, common), *summary.ends.items()):
+        for pair, estimates in sorted(end.estimates.items()):
+            for metric in TABLE:
+                marked = [metric == "reward" and pair in end.bold]
+                marked += [metric == "regret" and pair in end.boxed]
+                about = [len(end.finals[pair].seeds), *map(int, marked)]
+                reached = steps or summary.horizon[pair[1]]
+                yield [*pair, metric, *_numbers(estimates[metric]), *about, reached]
 
 
 def _aggregate(summary: Summary) -> Rows:
@@ -120,24 +135,29 @@ def latex_final(summary: Summary) -> str:
     ]
     lines += [r"\toprule", rf"Algorithm & & {head} \\", r"\midrule"]
     signs = {"reward": "$V_r$", "cost": "$V_c$", "regret": r"$\mathrm{Reg}_+$"}
+    common = End(summary.finals, summary.estimates, summary.bold, summary.boxed)
     for label in summary.labels:
-        for metric in TABLE:
-            cells = [_cell(summary, (label, task), metric) for task in summary.tasks]
-            name = latex(label) if metric == "reward" else ""
-            lines.append(rf"{name} & {signs[metric]} & {' & '.join(cells)} \\")
-        lines.append(r"\addlinespace")
+        for steps, end in ((0, common), *summary.ends.items()):
+            if steps and not any(name == label for name, _ in end.estimates):
+                continue
+            words = f"{label}, at {short_steps(steps)}" if steps else label
+            for metric in TABLE:
+                cells = [_cell(end, (label, task), metric) for task in summary.tasks]
+                name = latex(words) if metric == "reward" else ""
+                lines.append(rf"{name} & {signs[metric]} & {' & '.join(cells)} \\")
+            lines.append(r"\addlinespace")
     return "\n".join([*lines[:-1], r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _cell(summary: Summary, pair: Pair, metric: str) -> str:
-    if pair not in summary.estimates:
+def _cell(end: End, pair: Pair, metric: str) -> str:
+    if pair not in end.estimates:
         return "--"
-    e = summary.estimates[pair][metric]
+    e = end.estimates[pair][metric]
     value = round(e.value, 1)
     text = f"{value:.1f}"
-    if metric == "reward" and pair in summary.bold:
+    if metric == "reward" and pair in end.bold:
         text = rf"\mathbf{{{text}}}"
-    if metric == "regret" and pair in summary.boxed:
+    if metric == "regret" and pair in end.boxed:
         text = rf"\boxed{{{text}}}"
     return rf"${text}^{{+{max(0.0, e.high - value):.1f}}}_{{-{max(0.0, value - e.low):.1f}}}$"
 

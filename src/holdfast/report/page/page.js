@@ -2,8 +2,13 @@
 // The page: state (what is chosen), one function per section, and the controls that change state.
 const data = JSON.parse(document.getElementById("data").textContent);
 const at = id => document.getElementById(id);
-const names = data.labels, tasks = data.tasks, bold = new Set(data.bold), boxed = new Set(data.boxed);
+const names = data.labels, tasks = data.tasks;
 const final = (l, t) => data.finals[`${l},${t}`];
+// Where final values are taken: at the steps that all have in common, and where longer runs end.
+const ENDS = [
+  {steps: null, estimates: data.estimates, seeds: key => data.finals[key].seeds.length, bold: new Set(data.bold), boxed: new Set(data.boxed)},
+  ...data.ends.map(end => ({...end, seeds: key => end.seeds[key], bold: new Set(end.bold), boxed: new Set(end.boxed)})),
+];
 const METRICS = {reward: "Return", cost: "Cost", regret: "Cost regret"};
 const MANY = 6; // methods beyond which raw lines are a thicket
 const remember = "holdfast-report:" + data.title + names.join();
@@ -147,7 +152,8 @@ function sortable(host, id, columns, rows) {
   host.replaceChildren(rows.length ? make("table", {}, make("thead", {}, head), body) : make("div", {className: "empty", textContent: "nothing chosen"}));
 }
 
-const named = {title: "Algorithm", value: l => names[l], cell: l => { const dot = make("span", {className: "dot"}); dot.style.background = colour(l); return make("span", {}, dot, names[l]); }};
+const swatch = l => { const dot = make("span", {className: "dot"}); dot.style.background = colour(l); return dot; };
+const named = {title: "Algorithm", value: l => names[l], cell: l => make("span", {}, swatch(l), names[l])};
 
 function finalTable() {
   const metrics = state.metric === "all" ? Object.keys(METRICS) : [state.metric];
@@ -156,23 +162,27 @@ function finalTable() {
     button.setAttribute("aria-pressed", state.metric === key);
     return button;
   }));
-  const cell = (l, t) => {
-    const found = data.estimates[`${l},${t}`], key = `${l},${t}`, stack = make("div");
+  const cell = ({l, end}, t) => {
+    const key = `${l},${t}`, found = end.estimates[key], stack = make("div");
     if (!found) return "–";
     for (const m of metrics) {
       const [v, low, high] = found[m], value = make("span", {textContent: one(v)});
-      if (m === "reward" && bold.has(key)) value.className = "best";
-      if (m === "regret" && boxed.has(key)) value.className = "box";
+      if (m === "reward" && end.bold.has(key)) value.className = "best";
+      if (m === "regret" && end.boxed.has(key)) value.className = "box";
       if (m === "cost" && tasks[t].limits.length === 1 && +v.toFixed(1) >= tasks[t].limits[0]) value.className = "over";
-      const spread = final(l, t).seeds.length > 1 ? `[${one(low)}, ${one(high)}]` : "one seed";
+      const spread = end.seeds(key) > 1 ? `[${one(low)}, ${one(high)}]` : "one seed";
       stack.append(make("div", {}, value, make("span", {className: "ci", textContent: spread})));
     }
     return stack;
   };
-  const columns = chosenTasks().map(t => ({title: tasks[t].short, value: l => data.estimates[`${l},${t}`]?.[metrics[0]][0] ?? null, cell: l => cell(l, t)}));
-  sortable(at("final"), "final", [named, ...columns], chosenLabels().filter(l => chosenTasks().some(t => final(l, t))));
+  const columns = chosenTasks().map(t => ({title: tasks[t].short, value: ({l, end}) => end.estimates[`${l},${t}`]?.[metrics[0]][0] ?? null, cell: row => cell(row, t)}));
+  // Runs that went further than what all have in common stand once more, at their own end.
+  const rows = chosenLabels().flatMap(l => ENDS.filter(end => chosenTasks().some(t => end.estimates[`${l},${t}`])).map(end => ({l, end, name: names[l] + (end.steps ? `, at ${plain(end.steps)}` : "")})));
+  const who = {title: "Algorithm", value: row => row.name, cell: row => make("span", {}, swatch(row.l), row.name)};
+  sortable(at("final"), "final", [who, ...columns], rows);
   at("table-note").textContent = (state.metric === "all" ? "Return, cost and cost regret, one below the other: " : "") +
     "IQM over seeds with the 95 % bootstrap interval. Bold: highest return; boxed: lowest regret, both only among methods whose cost, as printed, is below the limit; coloured costs are not. " +
+    (rows.some(row => row.end.steps) ? "Runs that went further stand once more at their own end, marked “at …” and compared with those of that length only. " : "") +
     (data.smoothed ? "Regrets are of the smoothed costs, since not every run logs the raw ones. " : "Regrets are of the raw costs of each epoch. ") + "Click a task to sort.";
 }
 const one = v => v < 0 ? "−" + one(-v) : v >= 1e5 ? (v / 1e3).toFixed(0) + "k" : v < 0.05 && v > 0 ? v.toPrecision(1) : v.toFixed(1);
