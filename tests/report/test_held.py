@@ -76,6 +76,12 @@ def test_predictions_are_compared_with_what_came_of_them():
     realised = np.concatenate([[np.nan], 0.25 * spent[:-1]])
     found = summarise([run(0, [10.0] * 8, spent=spent, realised=realised)], resamples=100)
     assert found.held["a", "T"].realised == pytest.approx(0.25)
+    points = found.foretold["a", "T"]
+    assert points == [(p, 0.25 * p) for p in spent[:-1]]
+    shown = payload(found, "report")["foretold"]
+    assert shown == {"0,0": [list(point) for point in points]}
+    assert len(summarise([found.runs[0]], steps=3000, resamples=100).foretold["a", "T"]) == 2
+    assert not summarise([FIRST], resamples=100).foretold
 
 
 def test_raw_costs_are_used_only_if_all_runs_have_them():

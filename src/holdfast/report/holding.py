@@ -54,6 +54,26 @@ class Held:
     worst_regret: float
 
 
+POINTS = 160
+"""Changes of the cost that the page draws of one pair."""
+
+
+def foretold(
+    runs: Sequence[RunLog], horizon: Mapping[str, int]
+) -> dict[Pair, list[tuple[float, float]]]:
+    """(predicted, realised one epoch later) changes of the cost, of pairs that predict; thinned."""
+    found: dict[Pair, list[tuple[float, float]]] = {}
+    for run in runs:
+        columns = run.until(horizon[run.task]).columns
+        if "spent" in columns and "realised" in columns:
+            both = np.stack([columns["spent"][:-1], columns["realised"][1:]], axis=-1)
+            known = both[np.isfinite(both).all(-1)]
+            found.setdefault((run.label, run.task), []).extend(
+                (float(p), float(r)) for p, r in known
+            )
+    return {pair: rows[:: -(-len(rows) // POINTS)] for pair, rows in found.items() if rows}
+
+
 def held(
     runs: Sequence[RunLog], horizon: Mapping[str, int], finals: Mapping[Pair, Final]
 ) -> dict[Pair, Held]:

@@ -89,6 +89,10 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
             key(pair): {name: _number(v) for name, v in asdict(values).items()}
             for pair, values in summary.held.items()
         },
+        "foretold": {
+            key(pair): [[_number(v) for v in point] for point in points]
+            for pair, points in summary.foretold.items()
+        },
         "timing": {
             key(pair): [_number(v) for v in astuple(t)] for pair, t in summary.timing.items()
         },

@@ -19,7 +19,7 @@ from holdfast.report.finals import (
     marks,
     units,
 )
-from holdfast.report.holding import Held, held
+from holdfast.report.holding import Held, foretold, held
 from holdfast.runs.log import RunLog
 
 METRICS = ("excess", "reward", "regret")
@@ -72,6 +72,8 @@ class Summary:
     profiles: Mapping[str, Mapping[str, Profile]]
     held: Mapping[Pair, Held]
     """How each pair held its limit on the way, and its worst seed."""
+    foretold: Mapping[Pair, Sequence[tuple[float, float]]]
+    """Predicted and realised changes of the cost, of pairs that predict."""
     timing: Mapping[Pair, Timing]
     incomplete: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -136,6 +138,7 @@ def summarise(
         boxed=frozenset(boxed),
         profiles={m: _profiles(scores, m) for m in ("reward", "regret")},
         held=held(runs, horizon, final),
+        foretold=foretold(runs, horizon),
         timing=_timings(runs),
         incomplete=_incomplete(runs, horizon, final),
         skipped=tuple(skipped),

@@ -205,3 +205,26 @@ function scatterChart(host, points, xTitle, yTitle) {
     g.addEventListener("pointermove", event => showTip(event, p.name, [[p.i, "return", triple(p.y)], [p.i, "regret", triple(p.x)], [null, p.said, ""]]));
   }
 }
+
+// series: [{i, name, points: [[x, y], …]}]; both axes alike, so that the diagonal is x = y.
+function cloudChart(host, title, series, xTitle, yTitle) {
+  host.replaceChildren(make("h3", {textContent: title}));
+  const height = 240, [root, width] = canvas(host, height, `${title}: ${yTitle} against ${xTitle}`);
+  const sizes = series.flatMap(s => s.points.flat()).map(Math.abs).sort((a, b) => a - b);
+  const most = 1.08 * percentile(sizes, 0.99) || 1, left = 44, right = width - 10, base = height - 34, up = 8;
+  const X = v => left + (v + most) / (2 * most) * (right - left), Y = v => base - (v + most) / (2 * most) * (base - up);
+  const inside = v => Math.max(-most, Math.min(most, v)); // the last hundredth lies on the frame
+  for (const v of ticks(-most, most, 4)) {
+    draw("line", {x1: left, x2: right, y1: Y(v), y2: Y(v), class: "gridline"}, root);
+    draw("text", {x: left - 6, y: Y(v) + 4, "text-anchor": "end"}, root, plain(v));
+  }
+  for (const v of ticks(-most, most, Math.max(2, (right - left) / 62))) draw("text", {x: X(v), y: base + 15, "text-anchor": "middle"}, root, plain(v));
+  draw("text", {x: (left + right) / 2, y: height - 3, "text-anchor": "middle"}, root, xTitle);
+  draw("line", {x1: left, x2: right, y1: Y(0), y2: Y(0), class: "axis"}, root);
+  draw("line", {x1: X(0), x2: X(0), y1: up, y2: base, class: "axis"}, root);
+  draw("line", {x1: X(-most), x2: X(most), y1: Y(-most), y2: Y(most), class: "limit diagonal"}, root);
+  const plot = draw("g", {class: "plot"}, root);
+  for (const s of series) for (const [x, y] of s.points) draw("circle", {"data-i": s.i, cx: X(inside(x)).toFixed(1), cy: Y(inside(y)).toFixed(1), r: 2.2, style: `fill:${colour(s.i)};opacity:.45`}, plot);
+  draw("text", {x: left + 4, y: up + 10, class: "halo"}, root, yTitle);
+  root.addEventListener("pointermove", event => showTip(event, title, series.map(s => [s.i, s.name, `${s.points.length} changes drawn`])));
+}

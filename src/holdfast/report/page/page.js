@@ -244,9 +244,9 @@ function gaps() {
   at("incomplete").replaceChildren(...(lines.length ? lines : [make("p", {className: "good", textContent: "None: every cell has all its runs, each one finished."})]));
 }
 
-// Dim all lines but those of one algorithm while its chip is pointed at.
+// Dim all lines and dots but those of one algorithm while its chip is pointed at.
 const lamp = document.head.appendChild(document.createElement("style"));
-function spotlight(l) { lamp.textContent = l === null ? "" : `.plot path:not([data-i="${l}"]){opacity:.06!important}`; }
+function spotlight(l) { lamp.textContent = l === null ? "" : `.plot [data-i]:not([data-i="${l}"]){opacity:.06!important}`; }
 
 function chips(host, items, set, key) {
   host.replaceChildren(...items.map(({index, text, title, swatch}) => {
