@@ -59,6 +59,7 @@ def test_every_section_is_drawn(page: Path):
     assert "3 algorithms · 2 tasks · 24 runs (23 finished)" in found["lead"]
     assert found["charts"] == {"bars": 3, "scatter": 1, "multiples": 6, "profile": 2, "versus": 2}
     assert found["groups"] == ["PROBABLY SAFE", "PROBABLY UNSAFE"]
+    assert found["units"][1:] == ["Return, relative to PPO’s", "Cost regret, relative to CPO’s"]
     assert found["rows"] == 3 and found["limit"] == 2
     assert (found["best"], found["box"], found["over"]) == (2, 2, 4)
     assert (found["held"], found["heldOver"]) == (6, 4)  # CPO's and PPO's worst seeds, on both
@@ -100,6 +101,19 @@ def test_many_methods_some_undecided_and_one_without_history(
     assert found["smooth"] is True
     assert found["groups"] == ["PROBABLY SAFE", "UNDECIDED", "PROBABLY UNSAFE"]
     assert "Saved without the history of its training" in found["lead"]
+
+
+def test_the_heading_says_what_regrets_are_relative_to(page: Path, tmp_path: Path):
+    """Where CPO has no regret another one serves, and a bar may go beyond 1."""
+    from dataclasses import replace
+
+    runs, _ = load([page.parent / "runs"])
+    none = {"cost_regret": 0 * runs[0].columns["cost_regret"]}
+    kept = lambda run: run.label == "cpo" and run.task == TASKS[0]
+    mixed = [replace(run, columns=run.columns | none) if kept(run) else run for run in runs]
+    found = visit(write_page(tmp_path, payload(summarise(mixed, resamples=500), "0")), "sections")
+    said = "Cost regret, relative to CPO’s; where that is 0 or missing, the largest"
+    assert found["units"][2] == said
 
 
 def test_own_runs_beside_others_start_on_their_own_tasks(page: Path, tmp_path: Path):

@@ -21,6 +21,7 @@ const VISITS = {
     found.lead = q("#lead").textContent;
     found.charts = Object.fromEntries(["bars", "scatter", "multiples", "profile", "versus"].map(id => [id, all(`#${id} svg`).length]));
     found.groups = all("#bars .card:first-child .group").map(n => n.textContent);
+    found.units = all("#bars h3").map(n => n.textContent);
     found.rows = all("#final tbody tr").length;
     found.best = all("#final .best").length; found.box = all("#final .box").length; found.over = all("#final .over").length;
     found.held = all("#held tbody tr").length; found.heldOver = all("#held .over").length;

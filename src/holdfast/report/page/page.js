@@ -54,9 +54,14 @@ function aggregate(l, metric) {
   return cache.get(key);
 }
 
+// Whose value is 1: the paper's baseline where it has one, otherwise the largest on the task.
+const BASELINES = {reward: "ppo", regret: "cpo"};
 function unitText(kind) {
-  const by = new Set(chosenTasks().map(t => tasks[t].unit[kind + "By"]));
-  return by.size === 1 ? [...by][0] : "the largest";
+  const by = [...new Set(chosenTasks().map(t => tasks[t].unit[kind + "By"]))];
+  const base = by.filter(name => name.split(" (")[0].toLowerCase() === BASELINES[kind]);
+  const whose = (base.length === 1 ? base[0] : BASELINES[kind]).replace(/^[^ ]+/, name => name.toUpperCase());
+  if (by.length === 1) return base.length ? `${whose}’s` : `${by[0]}’s, the largest`;
+  return base.length ? `${whose}’s; where that is 0 or missing, the largest` : "the largest of each task";
 }
 
 // From one seed nothing is decided, nor where the interval reaches across the limit.
