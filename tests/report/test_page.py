@@ -64,7 +64,16 @@ def test_every_section_is_drawn(page: Path):
     assert (found["best"], found["box"], found["over"]) == (2, 2, 4)
     assert (found["held"], found["heldOver"]) == (6, 4)  # CPO's and PPO's worst seeds, on both
     assert "seed 3: unfinished, 20,000 of 40,000 steps" in found["gaps"]
-    assert "algorithm.beta" in found["settings"]
+    assert "algorithm.beta" in found["settings"] and found["folded"] == []
+
+
+def test_cells_that_wait_have_a_heading_and_long_lists_are_folded(page: Path, tmp_path: Path):
+    runs, _ = load([page.parent / "runs"])
+    waiting = [f"cpo_{TASKS[0]}_seed{i}: not started" for i in range(12)]
+    made = summarise(runs, ["x: no file"], waiting, resamples=100)
+    found = visit(write_page(tmp_path, payload(made, "Gaps")), "sections")
+    assert found["folded"] == ["Cells of suites that have not been started (12)"]
+    assert "Files that were not used:x: no file" in found["gaps"]
 
 
 @pytest.mark.parametrize("width", [500, 1280])

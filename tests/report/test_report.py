@@ -41,6 +41,23 @@ def test_an_unfinished_run_is_named_and_left_out(summary: Summary):
     assert summary.incomplete == (expected,)
 
 
+def test_seeds_are_missed_among_loose_runs_only(tmp_path: Path):
+    """A suite names its cells; the seeds of another suite are none that it lacks."""
+    import shutil
+
+    root = write_runs(tmp_path / "one", seeds=2, unfinished=False)
+    write_runs(tmp_path / "two", seeds=3, unfinished=False)
+    shutil.rmtree(tmp_path / "two" / f"ppo_{TASKS[0]}_2")
+    gaps = lambda: summarise(load([tmp_path / "two"])[0], resamples=100).incomplete
+    assert gaps() == (f"ppo / {TASKS[0]}: no run with seed 2",)
+    for folder in (root, tmp_path / "two"):
+        (folder / "suite.json").write_text(json.dumps({"cells": [f"ppo_{TASKS[0]}_2"]}))
+    shutil.rmtree(root / f"cpo_{TASKS[0]}_0")
+    assert gaps() == () and summarise(load([tmp_path])[0], resamples=100).incomplete == ()
+    page = report([tmp_path / "two"], tmp_path / "out", figures=False).read_text()
+    assert f'"skipped":[],"waiting":["ppo_{TASKS[0]}_2: not started"]' in page
+
+
 def test_runs_are_compared_at_equal_steps(tmp_path: Path):
     runs, _ = load([write_runs(tmp_path, seeds=2, unfinished=False)])
     early = summarise(runs, steps=20_000, resamples=100)

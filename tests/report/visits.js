@@ -26,7 +26,7 @@ const VISITS = {
     found.best = all("#final .best").length; found.box = all("#final .box").length; found.over = all("#final .over").length;
     found.held = all("#held tbody tr").length; found.heldOver = all("#held .over").length;
     found.limit = all("#multiples .limit").length;
-    found.gaps = q("#incomplete").textContent;
+    found.gaps = q("#incomplete").textContent; found.folded = all("#incomplete details:not([open]) > summary").map(n => n.textContent);
     found.settings = q("#differ").textContent;
   },
 

@@ -53,10 +53,12 @@ def report(
             runs, skipped = load(paths, cost_limit)
             runs = runs if steps is None else tuple(run.until(steps) for run in runs)
             finished = bool(runs) and all(run.done for run in runs)
-            live = watch and not (finished and not any(not_started(path) for path in paths))
+            waiting = [cell for path in paths for cell in not_started(path)]
+            live = watch and not (finished and not waiting)
             if runs or not watch:
                 size = 5_000 if live else 50_000
-                summary = summarise(runs, skipped, steps=steps, resamples=size, of=units)
+                unused = [line for line in skipped if line not in waiting]
+                summary = summarise(runs, unused, waiting, steps=steps, resamples=size, of=units)
                 page = write_page(folder, payload(summary, title, interval if live else None))
                 if not live:
                     if figures:

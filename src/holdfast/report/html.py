@@ -100,6 +100,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "incomplete": summary.incomplete,
         "without_history": summary.without_history,
         "skipped": summary.skipped,
+        "waiting": summary.waiting,
     }
 
 

@@ -20,6 +20,7 @@ from holdfast.report.finals import (
     units,
 )
 from holdfast.report.holding import Held, foretold, held
+from holdfast.runs.find import suite
 from holdfast.runs.log import RunLog
 
 METRICS = ("excess", "reward", "regret")
@@ -77,6 +78,9 @@ class Summary:
     timing: Mapping[Pair, Timing]
     incomplete: tuple[str, ...]
     skipped: tuple[str, ...]
+    """Files and folders that were not used, and why."""
+    waiting: tuple[str, ...]
+    """Cells of suites that have not been started."""
 
     @property
     def without_history(self) -> list[str]:
@@ -97,6 +101,7 @@ class Summary:
 def summarise(
     runs: Sequence[RunLog],
     skipped: Sequence[str] = (),
+    waiting: Sequence[str] = (),
     *,
     steps: int | None = None,
     resamples: int = 50_000,
@@ -142,6 +147,7 @@ def summarise(
         timing=_timings(runs),
         incomplete=_incomplete(runs, horizon, final),
         skipped=tuple(skipped),
+        waiting=tuple(waiting),
     )
 
 
@@ -237,8 +243,10 @@ def _incomplete(
             lines.append(f"{name}: {run.steps:,} steps, compared are {horizon[task]:,}")
         elif not counted:
             lines.append(f"{name}: its final values are not finite")
-    for source in sorted({run.source for run in runs}):
-        members = [run for run in runs if run.source == source]
+    # A suite names its cells: those that are missing are known, and need not be guessed from seeds.
+    alone = [run for run in runs if not suite(run)]
+    for source in sorted({run.source for run in alone}):
+        members = [run for run in alone if run.source == source]
         seeds = sorted({run.seed for run in members})
         for label, task in sorted({(run.label, run.task) for run in members}):
             missing = [str(s) for s in seeds if (label, task, s) not in have]

@@ -243,9 +243,14 @@ function settings() {
   sortable(at("same"), "same", [{title: "Setting", value: r => r[0]}, {title: "Value", value: r => r[1], text: true}], data.config.same);
 }
 
+const LONG = 8; // lines beyond which a list is folded
 function gaps() {
-  const list = (title, lines) => lines.length ? [make("p", {textContent: title}), make("ul", {}, ...lines.map(text => make("li", {textContent: text})))] : [];
-  const lines = [...list("Not part of the statistics above, or missing:", data.incomplete), ...list("Files that were not used:", data.skipped)];
+  const list = (title, lines) => {
+    if (!lines.length) return [];
+    const all = make("ul", {}, ...lines.map(text => make("li", {textContent: text})));
+    return lines.length > LONG ? [make("details", {}, make("summary", {textContent: `${title} (${lines.length})`}), all)] : [make("p", {textContent: `${title}:`}), all];
+  };
+  const lines = [...list("Not part of the statistics above, or missing", data.incomplete), ...list("Cells of suites that have not been started", data.waiting.map(text => text.replace(/: not started$/, ""))), ...list("Files that were not used", data.skipped)];
   at("incomplete").replaceChildren(...(lines.length ? lines : [make("p", {className: "good", textContent: "None: every cell has all its runs, each one finished."})]));
 }
 
