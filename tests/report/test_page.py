@@ -67,6 +67,20 @@ def test_every_section_is_drawn(page: Path):
     assert "algorithm.beta" in found["settings"] and found["folded"] == []
 
 
+def test_the_worst_seed_is_on_the_chart_or_marked(page: Path, tmp_path: Path):
+    """Bands are within the frame; one seed that would flatten all others is marked instead."""
+    from dataclasses import replace
+
+    assert min(visit(page, "sections")["highest"]) >= 8
+    runs, _ = load([page.parent / "runs"])
+    twice = [replace(r, label=r.label + "2") for r in runs if r.label != "ppo"]
+    wild = lambda r: (r.label, r.seed) == ("c-trpo", 1)
+    cost = lambda r: {"ep_cost": r.columns["ep_cost"] * (200 if wild(r) else 1)}
+    mixed = [replace(r, columns=r.columns | cost(r)) for r in [*runs, *twice]]
+    found = visit(write_page(tmp_path, payload(summarise(mixed, resamples=100), "W")), "sections")
+    assert sum(text.startswith("c-trpo: off the chart") for text in found["off"]) == 2
+
+
 def test_cells_that_wait_have_a_heading_and_long_lists_are_folded(page: Path, tmp_path: Path):
     runs, _ = load([page.parent / "runs"])
     waiting = [f"cpo_{TASKS[0]}_seed{i}: not started" for i in range(12)]

@@ -25,7 +25,9 @@ const VISITS = {
     found.rows = all("#final tbody tr").length;
     found.best = all("#final .best").length; found.box = all("#final .box").length; found.over = all("#final .over").length;
     found.held = all("#held tbody tr").length; found.heldOver = all("#held .over").length;
-    found.limit = all("#multiples .limit").length;
+    found.limit = all("#multiples .limit").length; found.off = all("#multiples .off").map(n => n.textContent);
+    const edge = (path, pick) => path.getAttribute("d").match(/-?[\d.]+ -?[\d.]+/g).map(pair => +pair.split(" ")[1]).reduce(pick);
+    found.highest = all("#multiples .card:nth-child(2) .plot path").map(path => edge(path, (a, b) => Math.min(a, b)));
     found.gaps = q("#incomplete").textContent; found.folded = all("#incomplete details:not([open]) > summary").map(n => n.textContent);
     found.settings = q("#differ").textContent;
   },

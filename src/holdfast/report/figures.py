@@ -180,8 +180,8 @@ def learning(summary: Summary, drawn: Mapping[Pair, Mapping[str, Curve]]) -> "Fi
             for bound in bounds:
                 axis.axhline(bound, color="#c2410c", ls="--", lw=1)
             if here:
-                top = _reach([*(float(np.nanmax(c.value)) for _, c in here), *bounds])
-                low = min(0.0, -_reach([-float(np.nanmin(c.value)) for _, c in here]))
+                top = _reach([*(float(np.nanmax(c.high)) for _, c in here), *bounds])
+                low = min(0.0, -_reach([-float(np.nanmin(c.low)) for _, c in here]))
                 axis.set_ylim(low, max(top, 0.0) + 0.05 * (max(top, 0.0) - low) + 1e-9)
             axis.set_title(f"{short(task)}: {metric.replace('reward', 'return')}", fontsize=8)
     for axis in axes[-1]:

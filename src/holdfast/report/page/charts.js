@@ -118,8 +118,9 @@ function lineChart(host, title, series, {refs = [], band = true, log = false, xT
   if (!shown.length) { host.append(make("div", {className: "empty", textContent: "no data for this choice"})); return; }
   const [root, width] = canvas(host, height, title);
   const scale = v => log ? Math.log10(1 + Math.max(0, v)) : v;
-  const late = s => s.y.filter((v, k) => isFinite(v) && (!calm || k > s.y.length * 0.25));
-  const peaks = shown.map(s => Math.max(...late(s))), floors = shown.map(s => Math.min(...s.y.filter(isFinite)));
+  const late = values => values.filter((v, k) => isFinite(v) && (!calm || k > values.length * 0.25));
+  const upper = s => band && s.high ? s.high : s.y, lower = s => band && s.low ? s.low : s.y; // the worst seed is on the chart
+  const peaks = shown.map(s => Math.max(...late(upper(s)))), floors = shown.map(s => Math.min(...lower(s).filter(isFinite)));
   const most = Math.max(0, log ? Math.max(...peaks) : reach(peaks), ...refs.map(r => r[0] * 1.15)), least = -reach(floors.map(v => -v));
   const yTop = scale(top ?? most + 0.04 * (most - Math.min(0, least))) || 1, yLow = scale(bottom ?? Math.min(0, least));
   const xs = shown.flatMap(s => [s.x[0], s.x[s.x.length - 1]]), xLow = from ?? Math.min(...xs), xHigh = Math.max(...xs);
@@ -143,6 +144,15 @@ function lineChart(host, title, series, {refs = [], band = true, log = false, xT
   };
   if (band) for (const s of shown) if (s.low) draw("path", {d: path(s, s.high, false) + path(s, s.low, true) + "Z", "data-i": s.i, style: `fill:${colour(s.i)};opacity:${shown.length > 7 ? 0.07 : 0.14}`}, plot);
   for (const s of shown) draw("path", {d: path(s, s.y, false), fill: "none", "data-i": s.i, "stroke-dasharray": dash(s.i), style: `stroke:${colour(s.i)};stroke-width:1.7;stroke-linejoin:round`}, plot);
+  // What a wild seed would flatten the others for is cut off, and marked at the frame.
+  const cut = (s, values, beyond, edge, d) => {
+    const worst = values.reduce((best, v, k) => isFinite(v) && beyond(scale(v)) && (best < 0 || Math.abs(v) > Math.abs(values[best])) ? k : best, -1);
+    if (worst >= 0) draw("title", {}, draw("path", {d: `M${X(s.x[worst]).toFixed(1)} ${edge}${d}z`, class: "off", style: `fill:${colour(s.i)}`}, root), `${s.name}: off the chart, ${format(values[worst])}`);
+  };
+  for (const s of shown) {
+    cut(s, upper(s), v => v > yTop * 1.0001, up - 7, "l-4 6h8");
+    cut(s, lower(s), v => v < yLow - 1e-4 * Math.abs(yTop - yLow), base + 7, "l-4 -6h8");
+  }
   for (const [v, text] of refs) {
     draw("line", {x1: left, x2: right, y1: Y(v), y2: Y(v), class: "limit"}, root);
     draw("text", {x: right, y: Y(v) - 4, "text-anchor": "end", class: "limit-text"}, root, text);
