@@ -44,6 +44,8 @@ const VISITS = {
       found[id] = [wide, more, table.tabIndex, table.classList.contains("more")];
     }
     found.lead = q("#lead").textContent;
+    const box = q("#legend .chips").getBoundingClientRect();
+    found.halved = all("#labels .chip").map(n => n.getBoundingClientRect()).filter(b => b.top < box.bottom - 1 && b.bottom > box.bottom + 1).length;
   },
 
   toggles() {

@@ -1,33 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the limit was held on the way, and the worst seed beside the means: one row per algorithm and task.
-const share = v => `${(100 * v).toFixed(v && v < 0.1 ? 1 : 0)} %`, times = v => format(v) + " ×";
+// Two digits are enough to compare twenty columns on one screen; pointing at one shows more.
+function brief(v) {
+  if (!isFinite(v)) return v > 0 ? "∞" : "–";
+  const a = Math.abs(v), sign = v < 0 ? "−" : "";
+  if (a >= 1e6) return sign + +(a / 1e6).toPrecision(2) + "M";
+  if (a >= 1e3) return sign + +(a / 1e3).toPrecision(2) + "k";
+  return sign + (a >= 10 ? a.toFixed(0) : a >= 1 ? +a.toFixed(1) : +a.toFixed(2));
+}
+const share = v => brief(100 * v) + "\u202f%", times = v => brief(v) + "\u202f×";
 const HELD = [
-  ["excursions", "Excursions", one => format(one), "stretches of epochs above the limit, mean over seeds"],
-  ["length", "… epochs", one => format(one), "mean length of one"],
-  ["area", "… area", one => format(one), "mean cost above the limit, summed over one"],
-  ["growth", "Growth of regret", one => format(one), "p in regret ∝ steps^p, median over seeds; below 1 the regret is sublinear"],
+  ["excursions", "Excur\u00adsions", brief, "stretches of epochs above the limit, mean over seeds"],
+  ["length", "… epochs", brief, "mean length of one"],
+  ["area", "… area", brief, "mean cost above the limit, summed over one"],
+  ["growth", "Growth of regret", brief, "p in regret ∝ steps^p, median over seeds; below 1 the regret is sublinear"],
   ["rate", "Epochs above", share, "share of epochs above the limit"],
-  ["distance", "Distance", share, "mean of cost / limit − 1; negative is a margin"],
+  ["distance", "Dis\u00adtance", share, "mean of cost / limit − 1; negative is a margin"],
   ["distance_violating", "… when above", share, "the same over all epochs above the limit; – if there is none"],
-  ["first_safe", "First safe at", one => plain(one), "steps to the first epoch within the limit, the slowest seed"],
-  ["safe_for_good", "Safe for good at", one => plain(one), "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
-  ["realised", "Realised / predicted", times, "slope of the realised on the predicted change of the cost, median over seeds"],
-  ["sampled_rate", "Final policy: episodes above", share, "share of fresh episodes above a limit, actions sampled (holdfast evaluate RUN --save)"],
-  ["sampled_distance", "… distance", share, "mean of cost / limit − 1 over these episodes"],
+  ["first_safe", "First safe at", brief, "steps to the first epoch within the limit, the slowest seed"],
+  ["safe_for_good", "Safe for good at", brief, "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
+  ["realised", "Realised / pre\u00addicted", times, "slope of the realised on the predicted change of the cost, median over seeds"],
+  ["sampled_rate", "Final: epi\u00adsodes above", share, "share of fresh episodes above a limit, actions sampled (holdfast evaluate RUN --save)"],
+  ["sampled_distance", "… dis\u00adtance", share, "mean of cost / limit − 1 over these episodes"],
   ["sampled_violating", "… when above", share, "the same over those above the limit"],
-  ["greedy_rate", "Greedy: episodes above", share, "the same with the most likely actions (holdfast evaluate RUN --greedy --save)"],
-  ["greedy_distance", "… distance", share, "mean of cost / limit − 1 over these episodes"],
+  ["greedy_rate", "Greedy: epi\u00adsodes above", share, "the same with the most likely actions (holdfast evaluate RUN --greedy --save)"],
+  ["greedy_distance", "… dis\u00adtance", share, "mean of cost / limit − 1 over these episodes"],
   ["greedy_violating", "… when above", share, "the same over those above the limit"],
-  ["worst_return", "Worst return", one => format(one), "the worst seed at the end"],
-  ["worst_cost", "Worst cost", one => format(one), "the worst seed at the end"],
-  ["worst_regret", "Worst regret", one => format(one), "the worst seed at the end"],
+  ["worst_return", "Worst return", brief, "the worst seed at the end"],
+  ["worst_cost", "Worst cost", brief, "the worst seed at the end"],
+  ["worst_regret", "Worst regret", brief, "the worst seed at the end"],
 ];
 
 function holding() {
   const rows = chosenLabels().flatMap(l => chosenTasks().filter(t => data.held[`${l},${t}`]).map(t => ({l, t, held: data.held[`${l},${t}`]})));
   const columns = HELD.filter(([key]) => rows.some(row => row.held[key] !== null)).map(([key, title, text, help]) => ({title, help, value: row => row.held[key], cell: row => {
     const value = row.held[key], over = key === "worst_cost" && tasks[row.t].limits.length === 1 && value > tasks[row.t].limits[0];
-    return make("span", {title: help, className: over ? "over" : "", textContent: value === null ? "–" : text(value)});
+    return make("span", {title: value === null ? help : `${format(value)}: ${help}`, className: over ? "over" : "", textContent: value === null ? "–" : text(value)});
   }}));
   const who = {title: "Algorithm", value: row => names[row.l], cell: row => named.cell(row.l)};
   const where = {title: "Task", value: row => tasks[row.t].short, text: true};

@@ -190,7 +190,7 @@ function finalTable() {
     (rows.some(row => row.end.steps) ? "Runs that went further stand once more at their own end, marked “at …” and compared with those of that length only. " : "") +
     (data.smoothed ? "Regrets are of the smoothed costs, since not every run logs the raw ones. " : "Regrets are of the raw costs of each epoch. ") + "Click a task to sort.";
 }
-const one = v => v < 0 ? "−" + one(-v) : v >= 1e5 ? (v / 1e3).toFixed(0) + "k" : v < 0.05 && v > 0 ? v.toPrecision(1) : v.toFixed(1);
+const one = v => v < 0 ? "−" + one(-v) : v >= 1e5 ? (v / 1e3).toFixed(0) + "k" : v >= 1e3 ? v.toFixed(0) : v < 0.05 && v > 0 ? v.toPrecision(1) : v.toFixed(1);
 
 function profiles() {
   const shown = complete(), hosts = [make("div", {className: "card"}), make("div", {className: "card"})];
@@ -288,8 +288,12 @@ function update() {
   save();
 }
 
-// Tables that go on beyond their right edge fade out there.
+// Tables that go on beyond their right edge fade out there, and so do chips below the last row.
 function edges() {
+  const chips = document.querySelector("#legend .chips"), head = document.querySelector("nav").offsetHeight + at("legend").offsetHeight;
+  chips.classList.toggle("more", chips.scrollHeight - chips.clientHeight - chips.scrollTop > 2);
+  chips.onscroll = edges;
+  document.documentElement.style.setProperty("--head", `${head + 10}px`);
   for (const host of document.querySelectorAll(".scroll")) {
     const more = host.scrollWidth - host.clientWidth - host.scrollLeft > 2;
     host.classList.toggle("more", more);
