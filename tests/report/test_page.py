@@ -164,6 +164,21 @@ def test_a_single_run_is_shown_and_compared_with_nothing(page: Path, tmp_path: P
     assert comparing <= set(visit(page, "alone")["sections"])
 
 
+def test_one_complete_method_is_shown_beside_its_limit(page: Path, tmp_path: Path):
+    """Others lack a task: no chart of one point, no empty comparisons, but each task's cost."""
+    runs, _ = load([page.parent / "runs"])
+    some = [run for run in runs if run.label == "c-trpo" or run.task == TASKS[0]]
+    found = visit(write_page(tmp_path, payload(summarise(some, resamples=500), "One")), "alone")
+    tasks = ["AntVelocity", "PointGoal1"]
+    assert found["bars"] == [
+        ["Final cost relative to the limit", *tasks],
+        ["… of the worst seed", *tasks],
+        ["Share of epochs above the limit", *tasks],
+    ]
+    assert not {"pareto", "profiles", "improvement"} & {*found["sections"], *found["links"]}
+    assert found["rows"] == 3
+
+
 def test_algorithms_and_tasks_can_be_toggled(page: Path):
     found = visit(page, "toggles")
     assert found["start"] == found["again"] == found["all"] == [3, 2, 3]

@@ -104,6 +104,7 @@ const VISITS = {
   },
 
   alone() {
+    found.bars = all("#bars .card").map(card => [card.querySelector("h3").textContent, ...[...card.querySelectorAll("g")].map(g => g.querySelector("text").textContent)]);
     const seen = s => all(s).filter(n => n.offsetParent !== null);
     found.sections = seen("main > section").map(n => n.id); found.links = seen("nav a").map(n => n.getAttribute("href").slice(1));
     found.lead = q("#lead").textContent; found.charts = all("#multiples svg").length; found.rows = all("#final tbody tr").length;

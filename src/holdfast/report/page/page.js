@@ -73,6 +73,18 @@ function tone(l) {
 
 const kept = l => `${chosenTasks().filter(t => iqm(final(l, t).excess) <= 0).length} of ${state.tasks.size}`;
 
+// One method is compared with its limit, task by task.
+function alone(hosts, l, left) {
+  const bars = value => [{title: "", tone: tone(l), rows: chosenTasks().map(t => ({i: l, name: tasks[t].short, est: value(t)}))}];
+  const relative = (t, v) => tasks[t].limits[0] > 0 ? v / tasks[t].limits[0] - 1 : v;
+  const thrice = v => [v, v, v], held = t => data.held[`${l},${t}`];
+  barChart(hosts[0], "Final cost relative to the limit", bars(t => data.estimates[`${l},${t}`].cost.map(v => relative(t, v))), {unsafe: true});
+  barChart(hosts[1], "… of the worst seed", bars(t => thrice(relative(t, held(t).worst_cost))), {unsafe: true});
+  barChart(hosts[2], "Share of epochs above the limit", bars(t => thrice(held(t).rate)));
+  at("aggregate-note").textContent = `${names[l]} is the only method with results on every chosen task, so it is shown beside its limit: ${TONES[tone(l)].toLowerCase()} over all of them. Interquartile means over seeds with 95 % bootstrap intervals.` +
+    (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
+}
+
 function overview() {
   const shown = complete(), left = chosenLabels().filter(l => !shown.includes(l)).map(l => names[l]);
   const rows = (metric, group) => shown.filter(l => tone(l) === group)
@@ -81,6 +93,10 @@ function overview() {
   const groups = metric => Object.entries(TONES).map(([key, title]) => ({title, tone: key, rows: rows(metric, key)}));
   const hosts = ["excess", "reward", "regret"].map(() => make("div", {className: "card"}));
   at("bars").replaceChildren(...hosts);
+  // What sets several side by side says nothing of one.
+  for (const id of ["pareto", "profiles", "improvement"]) for (const node of [at(id), document.querySelector(`nav a[href="#${id}"]`)]) node.hidden = shown.length < 2;
+  at("order").parentElement.hidden = shown.length < 2;
+  if (shown.length === 1) { alone(hosts, shown[0], left); return; }
   barChart(hosts[0], "Final cost relative to the limit", groups("excess"), {unsafe: true});
   barChart(hosts[1], `Return, relative to ${unitText("reward")}`, groups("reward"));
   barChart(hosts[2], `Cost regret, relative to ${unitText("regret")}`, groups("regret"));
@@ -315,9 +331,6 @@ function lead() {
     setTimeout(() => location.reload(), 1000 * data.watch);
   }
 }
-
-// One algorithm is compared with nothing: what sets several side by side says nothing of it.
-if (names.length === 1) for (const id of ["pareto", "profiles", "improvement"]) { at(id).hidden = true; document.querySelector(`nav a[href="#${id}"]`).hidden = true; }
 
 const choose = (set, size, all) => () => { set.clear(); if (all) for (let i = 0; i < size; i++) set.add(i); update(); };
 restore();
