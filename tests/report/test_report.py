@@ -17,7 +17,7 @@ from holdfast.report.finals import marks
 from holdfast.report.html import differing, payload, short
 from holdfast.report.summary import Summary, summarise
 from holdfast.report.tables import latex, latex_final
-from holdfast.runs.find import load
+from holdfast.runs.find import labelled, load
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +118,21 @@ def test_missing_cells_keep_an_algorithm_out_of_the_aggregate(tmp_path: Path):
     found = summarise(runs, resamples=100)
     assert found.partial == ("cpo",) and "cpo" not in found.aggregate
     assert found.units[TASKS[0]].regret_by == "ppo", "no CPO there: the largest regret serves"
+
+
+def test_withdrawn_runs_are_listed_and_not_compared(tmp_path: Path):
+    runs, _ = load([write_runs(tmp_path, seeds=2, unfinished=False)])
+    back = lambda run: {"experiment": "withdrawn" if run.label == "ppo" else "benchmark"}
+    told = [replace(run, source="table", config=run.config | back(run)) for run in runs]
+    own = replace(runs[0], algorithm="c-npg")
+    marked = labelled([*told, own])
+    assert {run.label for run in marked} == {"c-trpo", "cpo", "ppo (withdrawn)", "c-npg (Holdfast)"}
+    found = summarise([run for run in marked if run.source == "table"], resamples=100)
+    assert found.withdrawn == found.partial == ("ppo (withdrawn)",)
+    assert set(found.aggregate) == {"c-trpo", "cpo"}
+    assert ("ppo (withdrawn)", TASKS[0]) in found.estimates
+    assert all(unit.reward_by != "ppo (withdrawn)" for unit in found.units.values())
+    assert payload(found, "report")["withdrawn"] == [found.labels.index("ppo (withdrawn)")]
 
 
 def test_curves_end_at_the_tabled_value(summary: Summary):

@@ -245,7 +245,7 @@ def test_sources_share_a_report(tmp_path: Path):
         "Metrics/EpRet,Metrics/EpCost,Train/Epoch,Train/TotalSteps\n1,30,1,2000\n"
     )
     runs, _ = load([tmp_path])
-    assert {run.label for run in runs} == {"cpo", "cpo (safepo)"}
+    assert {run.label for run in runs} == {"cpo (Holdfast)", "cpo (safepo)"}
 
 
 def test_missing_paths_and_missing_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

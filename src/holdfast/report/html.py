@@ -55,6 +55,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "smoothed": regret_column(summary.runs) == "cost_regret",
         "labels": list(summary.labels),
         "own": sorted({index[run.label] for run in summary.runs if run.source == "holdfast"}),
+        "withdrawn": [index[label] for label in summary.withdrawn],
         "tasks": [_task(summary, task) for task in summary.tasks],
         "finals": {
             key(pair): {"seeds": final.seeds}

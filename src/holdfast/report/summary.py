@@ -20,7 +20,7 @@ from holdfast.report.finals import (
     units,
 )
 from holdfast.report.holding import Held, foretold, held
-from holdfast.runs.find import suite
+from holdfast.runs.find import suite, withdrawn
 from holdfast.runs.log import RunLog
 
 METRICS = ("excess", "reward", "regret")
@@ -67,7 +67,9 @@ class Summary:
     undecided: tuple[str, ...]
     unsafe: tuple[str, ...]
     partial: tuple[str, ...]
-    """Labels left out of the aggregates, since they lack results on some task."""
+    """Labels left out of the aggregates: they lack results on some task, or were withdrawn."""
+    withdrawn: tuple[str, ...]
+    """Labels of runs that their authors took back: listed, but no part of any comparison."""
     bold: frozenset[Pair]
     boxed: frozenset[Pair]
     profiles: Mapping[str, Mapping[str, Profile]]
@@ -113,8 +115,10 @@ def summarise(
     labels, tasks = _ordered(runs), tuple(sorted({run.task for run in runs}))
     horizon = horizons(runs, steps)
     final = finals(runs, horizon)
-    unit = {task: units(final, task, of) for task in tasks}
-    whole = [label for label in labels if all((label, task) in final for task in tasks)]
+    gone = {run.label for run in runs if withdrawn(run)}
+    stands = {pair: values for pair, values in final.items() if pair[0] not in gone}
+    unit = {task: units(stands, task, of) for task in tasks}
+    whole = [label for label in labels if all((label, task) in stands for task in tasks)]
     scores = {label: normalised(final, unit, label, tasks) for label in whole}
     aggregate = {
         label: {m: stats.bootstrap(scores[label][m], resamples=resamples) for m in METRICS}
@@ -123,7 +127,7 @@ def summarise(
     seeds = {label: min(len(final[label, task].seeds) for task in tasks) for label in whole}
     excess = {label: aggregate[label]["excess"] for label in whole}
     safe, undecided, unsafe = stats.group_by_safety(excess, seeds)
-    bold, boxed = marks(final, tasks)
+    bold, boxed = marks(stands, tasks)
     return Summary(
         labels=labels,
         tasks=tasks,
@@ -132,13 +136,14 @@ def summarise(
         finals=final,
         units=unit,
         estimates={pair: _estimates(values) for pair, values in final.items()},
-        ends={steps: _end(values, tasks) for steps, values in ends(runs, horizon).items()},
+        ends={steps: _end(values, tasks, gone) for steps, values in ends(runs, horizon).items()},
         aggregate=aggregate,
         limit_at=1.0 if of == "ablation" else 0.0,
         safe=tuple(safe),
         undecided=tuple(undecided),
         unsafe=tuple(unsafe),
         partial=tuple(label for label in labels if label not in whole),
+        withdrawn=tuple(label for label in labels if label in gone),
         bold=frozenset(bold),
         boxed=frozenset(boxed),
         profiles={m: _profiles(scores, m) for m in ("reward", "regret")},
@@ -176,9 +181,10 @@ def _ordered(runs: Sequence[RunLog]) -> tuple[str, ...]:
     return tuple(sorted({run.label for run in runs}, key=lambda label: (*rank(label), label)))
 
 
-def _end(values: Mapping[Pair, Final], tasks: Sequence[str]) -> End:
+def _end(values: Mapping[Pair, Final], tasks: Sequence[str], gone: set[str]) -> End:
     estimates = {pair: _estimates(final) for pair, final in values.items()}
-    return End(values, estimates, *map(frozenset, marks(values, tasks)))
+    stands = {pair: final for pair, final in values.items() if pair[0] not in gone}
+    return End(values, estimates, *map(frozenset, marks(stands, tasks)))
 
 
 def short_steps(steps: int) -> str:

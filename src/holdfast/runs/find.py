@@ -8,7 +8,8 @@ values: one `RunLog` per run, its progress as named columns. Nothing is ever wri
 A label names one setting. Two runs of one algorithm that differ in a setting on the same task
 (a sweep over β) are different things to compare, so the setting becomes part of their label;
 a setting that differs only between tasks (a batch size chosen per task) does not. A preset names
-all that it sets, and a suite's folder what its runs were made for.
+all that it sets, and a suite's folder what its runs were made for. Beside runs of others our own
+are named as such, and runs that their authors withdrew are marked.
 """
 
 import json
@@ -57,16 +58,20 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
     names: dict[str, list[RunLog]] = {}
     for run in runs:
         names.setdefault(run.algorithm, []).append(run)
+    mixed = len({run.source for run in runs}) > 1
     result: list[RunLog] = []
     for name, members in names.items():
         sources = {run.source for run in members}
         presets = {(run.source, run.config.get("preset")) for run in members}
-        alike: dict[tuple[str, Scalar, str], list[RunLog]] = {}
+        alike: dict[tuple[str, Scalar, str, bool], list[RunLog]] = {}
         for run in members:
-            alike.setdefault((run.source, run.config.get("preset"), suite(run)), []).append(run)
+            origin = run.source, run.config.get("preset"), suite(run), withdrawn(run)
+            alike.setdefault(origin, []).append(run)
         parted: dict[tuple[str, ...], list[RunLog]] = {}
-        for (source, preset, _), few in alike.items():
+        for (source, preset, _, gone), few in alike.items():
             parts = [source] if len(sources) > 1 and source != "holdfast" else []
+            parts += ["Holdfast"] if mixed and source == "holdfast" else []
+            parts += ["withdrawn"] if gone else []
             # A preset stands for all that it sets.
             parts += [str(preset)] if preset and len(presets) > len(sources) else []
             varying = _varying(few)
@@ -87,6 +92,11 @@ def suite(run: RunLog) -> str:
     """Folder name of the suite that a run belongs to; empty for one on its own."""
     folder = Path(run.path).parent
     return folder.name if run.source == "holdfast" and (folder / "suite.json").is_file() else ""
+
+
+def withdrawn(run: RunLog) -> bool:
+    """Whether its authors took it back: a published table says so in its column `experiment`."""
+    return run.config.get("experiment") == "withdrawn"
 
 
 def _varying(runs: Sequence[RunLog]) -> list[str]:
@@ -116,6 +126,7 @@ def _without_duplicates(runs: Sequence[RunLog], skipped: list[str]) -> list[RunL
     best: dict[tuple[object, ...], RunLog] = {}
     for run in runs:
         settings = {k: v for k, v in run.config.items() if _names_a_setting(k)}
+        settings |= {"withdrawn": withdrawn(run)}
         key = (run.source, run.algorithm, run.task, run.seed, json.dumps(settings, sort_keys=True))
         rival = best.get(key)
         if rival is None or (run.done, run.steps) > (rival.done, rival.steps):

@@ -79,7 +79,7 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
   if (!rows.length) { host.append(make("div", {className: "empty", textContent: "nothing chosen"})); return; }
   const height = 26 + groups.reduce((h, g) => h + (g.rows.length ? 22 + g.rows.length * 23 : 0), 0);
   const [root, width] = canvas(host, height, title);
-  const left = Math.min(150, 14 + 6.6 * Math.max(...rows.map(r => r.name.length))), right = width - 46;
+  const left = Math.min(Math.max(150, 0.46 * width), 14 + 6.6 * Math.max(...rows.map(r => r.name.length))), right = width - 46, letters = Math.floor((left - 8) / 6.4);
   const high = domain ? domain[1] : Math.max(zero, reach(rows.map(r => r.est[2]))), low = domain ? domain[0] : Math.min(zero, ...rows.map(r => r.est[1]));
   const span = high - low || 1, x = v => left + Math.max(0, Math.min(1.02, (v - low) / span)) * (right - left);
   if (unsafe) draw("rect", {x: x(zero), y: 0, width: Math.max(0, right - x(zero)), height: height - 22, style: "fill:var(--shade)"}, root);
@@ -96,7 +96,7 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
     for (const row of group.rows) {
       const [v, a, b] = row.est, middle = y + 11, beyond = v > high, line = draw("g", {}, root);
       draw("rect", {x: 0, y, width, height: 23, fill: "transparent"}, line);
-      const name = row.name.length > 22 ? row.name.slice(0, 21) + "…" : row.name;
+      const name = row.name.length > letters ? row.name.slice(0, letters - 1) + "…" : row.name;
       draw("text", {x: left - 8, y: middle + 4, "text-anchor": "end", class: "strong"}, line, name);
       draw("rect", {x: Math.min(x(zero), x(v)), y: middle - 7, width: Math.max(1, Math.abs(x(v) - x(zero))), height: 14, rx: 2, style: `fill:${colour(row.i)};opacity:${{unsafe: 0.45, undecided: 0.65}[group.tone] ?? 0.85}`}, line);
       if (!beyond) {

@@ -20,7 +20,8 @@ const state = {
 // Own runs beside published ones: first the tasks that one's own are on.
 const own = data.own.length < names.length ? [...tasks.keys()].filter(t => data.own.some(l => final(l, t))) : [];
 if (own.length) state.tasks = new Set(own);
-const covered = l => [...state.tasks].every(t => final(l, t));
+const withdrawn = new Set(data.withdrawn); // listed, but no part of any comparison
+const covered = l => !withdrawn.has(l) && [...state.tasks].every(t => final(l, t));
 const ranked = [...names.keys()].sort((a, b) => covered(b) - covered(a) || a - b), place = new Map(ranked.map((l, k) => [l, k]));
 tint = l => place.get(l);
 if (names.length > 10 && names.some((_, l) => covered(l))) for (const l of names.keys()) if (!covered(l) && tasks.some((_, t) => final(l, t))) state.labels.delete(l);
@@ -36,7 +37,7 @@ function save() {
 }
 
 const chosenLabels = () => [...state.labels].sort((a, b) => a - b), chosenTasks = () => [...state.tasks].sort((a, b) => a - b);
-const complete = () => chosenTasks().length ? chosenLabels().filter(l => chosenTasks().every(t => final(l, t))) : [];
+const complete = () => chosenTasks().length ? chosenLabels().filter(l => !withdrawn.has(l) && chosenTasks().every(t => final(l, t))) : [];
 
 // Normalised scores of one label, one array per chosen task.
 function scores(l, metric) {
@@ -86,7 +87,7 @@ function alone(hosts, l, left) {
 }
 
 function overview() {
-  const shown = complete(), left = chosenLabels().filter(l => !shown.includes(l)).map(l => names[l]);
+  const shown = complete(), left = chosenLabels().filter(l => !shown.includes(l) && !withdrawn.has(l)).map(l => names[l]);
   const rows = (metric, group) => shown.filter(l => tone(l) === group)
     .sort((a, b) => (state.order === "reward" ? -1 : 1) * (aggregate(a, state.order)[0] - aggregate(b, state.order)[0]))
     .map(l => ({i: l, name: names[l], est: aggregate(l, metric), more: [[null, "runs", chosenTasks().reduce((n, t) => n + final(l, t).seeds.length, 0)], [null, "tasks within the limit", kept(l)]]}));
@@ -104,7 +105,8 @@ function overview() {
   at("aggregate-note").textContent = "Interquartile mean over seeds and chosen tasks with its 95 % stratified bootstrap interval" +
     (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit; probably unsafe: all of it above; undecided: across it, or from a single seed. An average can hide a task whose limit is broken: hover shows how many are kept, the final table which." +
     (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed, which says nothing of chance: no method with such a cell is called safe or unsafe." : "") +
-    (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
+    (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "") +
+    (withdrawn.size ? ` Withdrawn by their authors, hence in tables and curves only: ${[...withdrawn].map(l => names[l]).join(", ")}.` : "");
   scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: tone(l) === "safe", said: TONES[tone(l)].toLowerCase()})), "normalised cost regret", "normalised return");
 }
 
