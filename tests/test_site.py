@@ -129,6 +129,20 @@ def test_curves_follow_from_results(tmp_path):
     assert not old.exists()
 
 
+@pytest.mark.parametrize("name", sorted(p.stem for p in DOCS.glob("algorithms/[!R]*.md")))
+def test_a_page_without_runs_names_a_command_that_selects_some(name):
+    from holdfast.bench.suite import cells, load_suite
+    from holdfast.run import make_run
+
+    _, verb, what, *rest = shlex.split(evidence.command(name))
+    if verb == "train":
+        assert name not in ("sb-trpo", "cspo", "ppo") and make_run(what, env=rest[0]).name == name
+    else:
+        flag, pattern = rest
+        suite = load_suite(ROOT / what if what.endswith(".toml") else what)
+        assert flag == "--only" and {c.run.name for c in cells(suite, [pattern])} == {name}
+
+
 def test_an_algorithm_page_gets_its_curve_and_its_settings(tmp_path, monkeypatch):
     evidence.draw(copy_of_runs(tmp_path / "results"), tmp_path / "curves")
     monkeypatch.setattr(building, "GENERATED", tmp_path)

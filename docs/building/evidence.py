@@ -7,6 +7,7 @@ from typing import Any
 
 from building.reference import table as markdown
 
+ROOT = Path(__file__).parents[2]
 WORDS = {"reward": "return", "cost": "cost of an episode", "regret": "cost regret"}
 THEMES: dict[str, dict[str, Any]] = {
     "light": {},
@@ -128,13 +129,23 @@ def curves(algorithm: str, folder: Path) -> str:
         images = shown(f"{algorithm}_{suite}", folder, "../generated/curves", words)
         parts.append(f"The runs in `results/{suite}`{KEPT.get(suite, '')}{ABOUT}{images}")
     if not parts:
-        parts = [
-            "No run of it is kept in `results/`; `holdfast bench paper --only "
-            f"{algorithm}/` makes its cells of the paper's comparison."
-        ]
+        parts = [f"No run of it is kept in `results/`; `{command(algorithm)}` makes some."]
     return "\n\n## Curves\n\n" + "\n\n".join(parts)
 
 
+def command(algorithm: str) -> str:
+    """What makes runs of it: the first suite that has some, or plain training."""
+    from holdfast.bench.suite import load_suite
+
+    for suite in SUITES:
+        entries = load_suite(ROOT / suite if suite.endswith(".toml") else suite).algorithms
+        if any(entry.name == algorithm for entry in entries):
+            return f"holdfast bench {suite} --only {algorithm}/"
+    return f"holdfast train {algorithm} {SHOWN}"
+
+
+SUITES = ("reproduction", "benchmarks/rivals.toml")
+"""Where runs that results/ does not keep come from."""
 KEPT = {
     "ours": ", the default on seeds that no setting was chosen on but for one of Humanoid",
     "ours-long": ", the default to 10 million steps",
