@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from holdfast.tabular import claims
-from holdfast.tabular.claims import log_linear_scores, policy_velocity
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.flow import Geometry, Trajectory, direction, flow
+from holdfast.tabular.flow import Geometry, Trajectory, direction, flow, natural_gradient
 from holdfast.tabular.instances import uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import bregman_projection, mirror_path
 from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, occupancy
+from holdfast.tabular.parameters import Parametrisation, log_linear
 from holdfast.tabular.trust import update
 
 NPG = Geometry(0.0)
@@ -38,6 +38,12 @@ def unguarded(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Float
 def wandering(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Floats:
     """A direction that has nothing to do with the metric: reward and cost together."""
     return found.adv_r + found.adv_c.sum(axis=0)
+
+
+def few_features(features: Floats) -> Parametrisation:
+    """All features make the policy, but only the first may change it."""
+    whole = log_linear(features)
+    return replace(whole, scores=lambda theta: whole.scores(theta)[..., :1])
 
 
 CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
@@ -68,15 +74,15 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
     ("rank-K formula solves the constrained Gramian", "claims.direction", "sign", pushed_out),
     (
         "escort and log-linear policies move the same way",
-        "claims.log_linear_scores",
+        "claims.log_linear",
         "too few features",
-        lambda policy, features: log_linear_scores(policy, features[:, :1]),
+        few_features,
     ),
     (
         "escort and log-linear policies move the same way",
-        "claims.policy_velocity",
+        "claims.natural_gradient",
         "another metric",
-        lambda cmdp, found, scores: policy_velocity(cmdp, found, scores, Geometry(1.1)),
+        lambda cmdp, found, scores: natural_gradient(cmdp, found, scores, Geometry(1.1)),
     ),
     (
         "strong duality of the linear programme",

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The theorems as measurements: each claim is a worst deviation and what rounding allows.
-
-A parametrisation of policies enters by its scores ∇_θ log π(a|s) [S, A, P] alone. Where it is
-regular (scores span every change of the policy) C-NPG moves the policy in the same way whatever the
-parameters are: softmax logits are no restriction, only the cheapest choice.
-"""
+"""The theorems as measurements: each claim is a worst deviation and what rounding allows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,19 +9,19 @@ import numpy as np
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
-from holdfast.tabular.flow import Geometry, direction, flow
+from holdfast.tabular.flow import Geometry, direction, flow, natural_gradient
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import bregman_projection, mirror_path, tight_on_face
 from holdfast.tabular.occupancy import (
-    ExactValues,
     advantage,
     constrained_gramian,
     evaluate,
     gradient,
     occupancy,
 )
+from holdfast.tabular.parameters import escort, log_linear
 from holdfast.tabular.trust import update
 
 Check = Callable[[FiniteCMDP, Floats, np.random.Generator], float]
@@ -75,8 +70,9 @@ def any_parameters(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -
     logits = direction(cmdp, found, Geometry())
     expected = logits - np.sum(policy * logits, axis=1, keepdims=True)
     features = np.linalg.qr(rng.normal(size=(policy.size, policy.size)))[0]
-    scores = (escort_scores(policy), log_linear_scores(policy, features))
-    moved = [policy_velocity(cmdp, found, score) for score in scores]
+    others = (escort(), log_linear(features.reshape(*policy.shape, -1)))
+    scores = [other.scores(other.inverse(policy)) for other in others]
+    moved = [score @ natural_gradient(cmdp, found, score) for score in scores]
     seen = found.occupancy > 0.0
     return max(float(np.abs(velocity - expected)[seen].max()) for velocity in moved)
 
@@ -216,31 +212,3 @@ def _to_unit(cmdp: FiniteCMDP) -> FiniteCMDP:
 def _instance(rng: np.random.Generator) -> FiniteCMDP:
     states, actions, constraints = (int(n) for n in rng.integers([2, 2, 1], [21, 6, 4]))
     return random_cmdp(rng, states, actions, constraints)
-
-
-def escort_scores(policy: Floats) -> Floats:
-    """∇_θ log π of π(a|s) ∝ θ[s,a]² with θ > 0 [S, A, S·A]."""
-    theta = policy**0.5
-    return log_linear_scores(policy, np.eye(policy.size)) * (2.0 / theta.reshape(-1))
-
-
-def log_linear_scores(policy: Floats, features: Floats) -> Floats:
-    """∇_θ log π of π(a|s) ∝ exp(f(s,a)·θ) for features f [S·A, P]: [S, A, P]."""
-    rows = features.reshape(*policy.shape, -1)
-    return rows - np.einsum("sa,sap->sp", policy, rows)[:, None, :]
-
-
-def policy_velocity(
-    cmdp: FiniteCMDP, found: ExactValues, scores: Floats, geometry: Geometry = Geometry()
-) -> Floats:
-    """∂_t log π [S, A] along θ' = G_C⁺ ∇V_r, from the dense Gramian of these parameters."""
-    flat = scores.reshape(-1, scores.shape[-1])
-    weighted = found.occupancy.reshape(-1, 1) * flat
-    normals = found.adv_c.reshape(cmdp.num_constraints, -1) @ weighted
-    beta = geometry.weights(cmdp)
-    on = beta > 0.0
-    weight = beta[on] * geometry.potential.curvature(found.slack[on])
-    metric = flat.T @ weighted + (normals[on].T * weight) @ normals[on]
-    uphill = found.adv_r.reshape(-1) @ weighted
-    step = np.linalg.pinv(metric, rcond=1e-12, hermitian=True) @ uphill
-    return (flat @ step).reshape(found.policy.shape)

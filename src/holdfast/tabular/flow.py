@@ -6,12 +6,14 @@ For the softmax policy G_K⁺ ∇V_f is the advantage A_f, centred in each state
 R_i = E_d[A_{c_i} A_r] and S_ij = E_d[A_{c_i} A_{c_j}] the rank-K formula reads
     x = A_r − A_cᵀ (W⁻¹ + S)⁻¹ R
 One step costs one policy evaluation and a K×K solve: no Jacobian, no Gramian, any number of states.
+In other parameters the same x is a dense least-squares problem of S·A + K rows.
 
 `flow` integrates θ' = x in continuous time; `ascend` takes steps by one of two rules: `normalised`,
 the published figure's θ += dt·x/‖x‖, which may overshoot, and `safe`, which halves that step while
 any slack would fall below a tenth of what it was.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,7 +23,8 @@ from scipy.integrate import solve_ivp
 
 from holdfast.tabular.barrier import POTENTIALS, Potential
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
-from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, softmax
+from holdfast.tabular.occupancy import ExactValues, advantage, evaluate
+from holdfast.tabular.parameters import SOFTMAX, Parametrisation
 
 KEEP = 0.1
 """Share of each slack that one `safe` step must leave."""
@@ -96,10 +99,7 @@ def direction(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry) -> Float
     x = _centred(found, found.adv_r)
     if not np.any(on):
         return x
-    normals = found.adv_c[on]
-    if geometry.log_occupancy:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            normals = advantage(cmdp, found.policy, cmdp.cost[on] / found.occupancy)
+    normals = _normals(cmdp, found, geometry, on)
     softness = geometry.potential.softness(found.slack[on]) / beta[on]
     weighted = (found.occupancy * normals).reshape(len(normals), -1)
     spread = weighted @ normals.reshape(len(normals), -1).T
@@ -116,6 +116,33 @@ def penalised_direction(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry
     return _centred(found, found.adv_r - np.einsum("k,ksa->sa", price, found.adv_c[on]))
 
 
+def natural_gradient(
+    cmdp: FiniteCMDP, found: ExactValues, scores: Floats, geometry: Geometry = Geometry()
+) -> Floats:
+    """x = G_C⁺ ∇V_r [P] in parameters with scores ∇_θ log π [S, A, P], from their Gramian.
+
+    G_C = MᵀM and ∇V_r = Mᵀy for M = (√d ∇log π; √w_i E_d[A_{c_i} ∇log π]), y = (√d A_r; 0), so x
+    is the least-norm least-squares solution, without squaring M's condition.
+    """
+    root = np.sqrt(found.occupancy).reshape(-1, 1)
+    rows = root * scores.reshape(root.size, -1)
+    beta = geometry.weights(cmdp)
+    on = beta > 0.0
+    weight = beta[on] * geometry.potential.curvature(found.slack[on])
+    normals = _normals(cmdp, found, geometry, on).reshape(len(weight), root.size)
+    tall = np.concatenate([rows, np.sqrt(weight)[:, None] * ((normals * root.T) @ rows)])
+    wanted = np.append(root[:, 0] * found.adv_r.reshape(-1), np.zeros(len(weight)))
+    return np.asarray(np.linalg.lstsq(tall, wanted, rcond=1e-12)[0], np.float64)
+
+
+def _normals(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry, on: Any) -> Floats:
+    """What the barriers' metric is made of: A_c of the constraints that have one [·, S, A]."""
+    if not geometry.log_occupancy:
+        return found.adv_c[on]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return advantage(cmdp, found.policy, cmdp.cost[on] / found.occupancy)
+
+
 def _centred(found: ExactValues, adv: Floats) -> Floats:
     """The least-norm representative of a natural gradient: mean zero in each visited state."""
     visited = (found.visits > 0.0)[:, None]
@@ -129,26 +156,31 @@ def ascend(
     rule: Literal["normalised", "safe"] = "safe",
     dt: float = 0.01,
     steps: int = 10_000,
+    parameters: Parametrisation = SOFTMAX,
 ) -> Trajectory:
-    """Follow the natural gradient in discrete steps from a positive policy."""
-    theta, guarded = _start(cmdp, policy, geometry)
-    found = evaluate(cmdp, softmax(theta))
+    """Follow the natural gradient in discrete steps from a positive policy.
+
+    Steps are straight in the parameters, so other ones visit other policies unless dt is small.
+    """
+    theta, guarded = _start(cmdp, policy, geometry, parameters)
+    found = evaluate(cmdp, parameters.policy(theta))
     points, stopped = [found], f"took all {steps} steps"
     for _ in range(steps):
-        x = direction(cmdp, found, geometry)
+        x = _velocity(cmdp, found, theta, geometry, parameters)
         norm = float(np.linalg.norm(x))
         if not norm > 1e-14:
             stopped = "the natural gradient vanished"
             break
         if rule == "safe":
-            theta, moved = _safe_step(cmdp, theta, found, dt / norm * x, guarded)
+            at = lambda moved: evaluate(cmdp, parameters.policy(moved))
+            theta, moved = _safe_step(at, theta, found, dt / norm * x, guarded)
             if moved is None:
                 stopped = "no step leaves a tenth of every slack"
                 break
             found = moved
         else:
             theta = theta + dt / norm * x
-            found = evaluate(cmdp, softmax(theta))
+            found = evaluate(cmdp, parameters.policy(theta))
         points.append(found)
         if np.any(found.slack[guarded] <= 0.0):
             stopped = f"crossed a limit in step {len(points) - 1}"
@@ -157,12 +189,16 @@ def ascend(
 
 
 def _safe_step(
-    cmdp: FiniteCMDP, theta: Floats, found: ExactValues, step: Floats, guarded: Any
+    at: Callable[[Floats], ExactValues],
+    theta: Floats,
+    found: ExactValues,
+    step: Floats,
+    guarded: Any,
 ) -> tuple[Floats, ExactValues | None]:
     """The longest of step, step/2, step/4, ... that keeps a tenth of every guarded slack."""
     floor = KEEP * found.slack[guarded]
     for _ in range(60):
-        moved = evaluate(cmdp, softmax(theta + step))
+        moved = at(theta + step)
         if np.all(moved.slack[guarded] >= floor):
             return theta + step, moved
         step = 0.5 * step
@@ -176,20 +212,25 @@ def flow(
     geometry: Geometry = Geometry(),
     tolerance: float = 1e-10,
     penalised: bool = False,
+    parameters: Parametrisation = SOFTMAX,
 ) -> Trajectory:
     """Integrate θ' = G_C⁺ ∇V_r and report the policies at `times` (increasing, from 0).
 
     `penalised` puts the barrier into the objective instead of the metric, as penalty methods do.
     """
-    law = penalised_direction if penalised else direction
-    theta, guarded = _start(cmdp, policy, geometry)
+    if penalised and parameters is not SOFTMAX:
+        raise ValueError("penalised flows are in softmax logits only; leave out `parameters`.")
+    theta, guarded = _start(cmdp, policy, geometry, parameters)
 
     def velocity(_: float, flat: Floats) -> Floats:
-        found = evaluate(cmdp, softmax(flat.reshape(theta.shape)))
+        here = flat.reshape(theta.shape)
+        found = evaluate(cmdp, parameters.policy(here))
         if np.any(found.slack[guarded] <= 0.0):
             # A trial stage left the safe set; NaN makes the integrator reject and shorten it.
             return np.full_like(flat, np.nan)
-        return law(cmdp, found, geometry).reshape(-1)
+        if penalised:
+            return penalised_direction(cmdp, found, geometry).reshape(-1)
+        return _velocity(cmdp, found, here, geometry, parameters).reshape(-1)
 
     when = np.asarray(times, dtype=np.float64)
     integrate: Any = solve_ivp
@@ -203,12 +244,28 @@ def flow(
             rtol=tolerance,
             atol=tolerance,
         )
-    points = [evaluate(cmdp, softmax(flat.reshape(theta.shape))) for flat in solution.y.T]
+    points = [evaluate(cmdp, parameters.policy(y.reshape(theta.shape))) for y in solution.y.T]
     return Trajectory.of(np.asarray(solution.t), points, str(solution.message))
 
 
-def _start(cmdp: FiniteCMDP, policy: ArrayLike, geometry: Geometry) -> tuple[Floats, Any]:
-    """(logits [S, A], which limits have a barrier [K]); a ValueError says where none can start."""
+def _velocity(
+    cmdp: FiniteCMDP,
+    found: ExactValues,
+    theta: Floats,
+    geometry: Geometry,
+    parameters: Parametrisation,
+) -> Floats:
+    """θ' = G_C⁺ ∇V_r, of θ's shape; in closed form for softmax logits."""
+    if parameters is SOFTMAX:
+        return direction(cmdp, found, geometry)
+    x = natural_gradient(cmdp, found, parameters.scores(theta), geometry)
+    return x.reshape(theta.shape)
+
+
+def _start(
+    cmdp: FiniteCMDP, policy: ArrayLike, geometry: Geometry, parameters: Parametrisation
+) -> tuple[Floats, Any]:
+    """(θ, which limits have a barrier [K]); a ValueError says where none can start."""
     pi = check_policy(cmdp, policy)
     if np.any(pi <= 0.0):
         raise ValueError(
@@ -221,4 +278,4 @@ def _start(cmdp: FiniteCMDP, policy: ArrayLike, geometry: Geometry) -> tuple[Flo
             f"the start policy costs {found.cost_return.tolist()} against limits "
             f"{cmdp.cost_limit.tolist()}; start inside the safe set (`interior_policy` finds one)."
         )
-    return np.log(pi), guarded
+    return parameters.inverse(pi), guarded
