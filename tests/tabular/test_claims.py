@@ -46,6 +46,12 @@ def few_features(features: Floats) -> Parametrisation:
     return replace(whole, scores=lambda theta: whole.scores(theta)[..., :1])
 
 
+def spending(cmdp: FiniteCMDP, policy: Floats, times: Floats, geometry: Geometry) -> Trajectory:
+    """An optimum, but of all of them the one that costs most: the last cost pays a little."""
+    greedy = optimum(replace(cmdp, reward=cmdp.reward + 1e-4 * cmdp.cost[-1]))
+    return Trajectory.of(np.ones(1), [evaluate(cmdp, greedy.policy)], "")
+
+
 CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
     (
         "occupancies satisfy the flow equations",
@@ -154,16 +160,16 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
     (
         "the limit meets as few limits as an optimum must",
         "claims.mirror_path",
-        "the linear programme's corner",
-        lambda cmdp, policy, times, geometry: Trajectory.of(
-            np.ones(1), [evaluate(cmdp, optimum(cmdp).policy)], ""
-        ),
+        "an optimum that spends what it may",
+        spending,
     ),
     (
         "the limit meets as few limits as an optimum must",
         "claims.mirror_path",
-        "no barrier",
-        lambda cmdp, policy, times, geometry: mirror_path(cmdp, policy, times, NPG),
+        "no barrier at the last limit",
+        lambda cmdp, policy, times, geometry: mirror_path(
+            cmdp, policy, times, Geometry((1.0,) * (cmdp.num_constraints - 1) + (0.0,))
+        ),
     ),
     (
         "the limit is the Bregman projection",

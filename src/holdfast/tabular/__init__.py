@@ -9,7 +9,13 @@ from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy, two_action_pol
 from holdfast.tabular.files import read_cmdp, write_cmdp
 from holdfast.tabular.flow import Geometry, Trajectory, ascend, flow, natural_gradient
 from holdfast.tabular.ideal import ideal_update
-from holdfast.tabular.instances import gridworld, random_cmdp, sparse_cmdp, uniform_policy
+from holdfast.tabular.instances import (
+    gridworld,
+    random_cmdp,
+    sparse_cmdp,
+    tied_cmdp,
+    uniform_policy,
+)
 from holdfast.tabular.lp import InfeasibleLimits, Optimum, interior_policy, optimum
 from holdfast.tabular.mirror import bregman_projection, mirror_path
 from holdfast.tabular.occupancy import ExactValues, evaluate, occupancy
@@ -47,6 +53,7 @@ __all__ = [
     "random_cmdp",
     "read_cmdp",
     "sparse_cmdp",
+    "tied_cmdp",
     "toy",
     "two_action_policy",
     "uniform_policy",

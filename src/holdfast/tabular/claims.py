@@ -11,7 +11,7 @@ from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import Geometry, direction, flow, natural_gradient
 from holdfast.tabular.ideal import ideal_update
-from holdfast.tabular.instances import random_cmdp, uniform_policy
+from holdfast.tabular.instances import random_cmdp, tied_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import bregman_projection, mirror_path, tight_on_face
 from holdfast.tabular.occupancy import (
@@ -162,11 +162,15 @@ EVERYWHERE: dict[str, tuple[Check, float]] = {
     "reward and violation bounds of the update": (performance_bounds, 0.0),
 }
 """Claims for the toy and for random CMDPs, with the deviation that rounding allows."""
-WITH_MANY_OPTIMA: dict[str, tuple[Check, float]] = {
-    "the limit is the Bregman projection": (projection_limit, 1e-6),
+WITH_TIES: dict[str, tuple[Check, float]] = {
     "the limit meets as few limits as an optimum must": (no_limit_without_need, 0.0),
 }
-"""Claims that say something only where the optimum is not unique."""
+"""Claims that say something only where the optimum is not unique, for random CMDPs made so."""
+WITH_MANY_OPTIMA: dict[str, tuple[Check, float]] = {
+    "the limit is the Bregman projection": (projection_limit, 1e-6),
+    **WITH_TIES,
+}
+"""The same and one that needs the flow's end itself, which random CMDPs may come to late."""
 
 
 def check_claims(
@@ -178,6 +182,7 @@ def check_claims(
     """
     rng = np.random.default_rng(seed)
     drawn = [_instance(rng) for _ in range(random)]
+    tied = [_tied(np.random.default_rng([seed, i])) for i in range(random)]
     bias, tight = implicit_bias(), implicit_bias(0.7)  # 0.7: some of the optima cost that much
     costly = np.array([[0.9, 0.05, 0.05], [0.6, 0.3, 0.1]])
     examples = (
@@ -189,6 +194,7 @@ def check_claims(
     places = (
         *(theirs or examples),
         (f"{random} random", EVERYWHERE, [(cmdp, uniform_policy(cmdp)) for cmdp in drawn]),
+        (f"{random} random, tied", WITH_TIES, [(cmdp, uniform_policy(cmdp)) for cmdp in tied]),
     )
     return [
         Claim(text, where, max(check(cmdp, start, rng) for cmdp, start in instances), allowed)
@@ -212,3 +218,8 @@ def _to_unit(cmdp: FiniteCMDP) -> FiniteCMDP:
 def _instance(rng: np.random.Generator) -> FiniteCMDP:
     states, actions, constraints = (int(n) for n in rng.integers([2, 2, 1], [21, 6, 4]))
     return random_cmdp(rng, states, actions, constraints)
+
+
+def _tied(rng: np.random.Generator) -> FiniteCMDP:
+    states, actions, constraints = (int(n) for n in rng.integers([3, 3, 1], [9, 5, 3]))
+    return tied_cmdp(rng, states, actions, constraints)

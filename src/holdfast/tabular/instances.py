@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
+from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate
 
 
@@ -36,6 +37,41 @@ def random_cmdp(
     kernel = rng.dirichlet(np.full(num_states, 0.5), size=shape)
     initial = 0.1 / num_states + 0.9 * rng.dirichlet(np.ones(num_states))
     return _safe_if_uniform(kernel, *signals, initial, gamma, margin)
+
+
+def tied_cmdp(
+    rng: np.random.Generator,
+    num_states: int = 6,
+    num_actions: int = 3,
+    num_constraints: int = 1,
+    gamma: float = 0.9,
+) -> FiniteCMDP:
+    """A `random_cmdp` with a face of optima: every action has a twin, told apart by a last limit.
+
+    Twins share transitions, reward and the other costs, so every mix of the twins of an optimum is
+    one as long as it keeps the last limit. In that cost the optimum's main actions are dear and
+    their twins cheap. The limit lies above what the uniform policy costs and, unless that is much,
+    below what an even mix of the optimal twins does: some optima meet it with equality, others keep
+    away from it, and without its barrier the flow from the uniform policy would cross it.
+    """
+    base = random_cmdp(rng, num_states, num_actions, num_constraints, gamma)
+    best = optimum(base).policy
+    dear = 0.1 * rng.uniform(size=(num_states, 2 * num_actions))
+    dear[np.arange(num_states), best.argmax(axis=1)] += 0.9
+    twice = lambda array, axis: np.concatenate([array, array], axis=axis)
+    cmdp = FiniteCMDP(
+        transition=twice(base.transition, 1),
+        reward=twice(base.reward, 1),
+        cost=np.concatenate([twice(base.cost, 2), dear[None]]),
+        cost_limit=np.append(base.cost_limit, np.inf),
+        initial=base.initial,
+        gamma=gamma,
+    )
+    spends = lambda policy: float(evaluate(cmdp, policy).cost_return[-1])
+    cheap = np.concatenate([np.zeros_like(best), best], axis=1)
+    floor = max(spends(uniform_policy(cmdp)), spends(cheap))
+    limit = floor + max(0.5 * (spends(0.5 * twice(best, 1)) - floor), 0.03)
+    return cmdp.with_limit(*base.cost_limit, limit)
 
 
 def sparse_cmdp(
