@@ -5,6 +5,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import signal
 import threading
 from collections.abc import Generator
@@ -15,15 +16,51 @@ from typing import Any
 PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
 
 
+CHECKOUT = Path(__file__).parents[2]
+"""Where the package's repository is, if it runs from one (it lies in src/ there)."""
+
+
 def versions() -> dict[str, str]:
-    """Of Python, the platform, and the packages that results depend on."""
+    """Of Python, the platform, and the packages that results depend on.
+
+    And `commit`, that of our own code, where it runs from a git checkout.
+    """
     found = {"python": platform.python_version(), "platform": platform.platform()}
     for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    head = commit(CHECKOUT)
+    return found | ({"commit": head} if head else {})
+
+
+def commit(root: Path) -> str | None:
+    """The commit that is checked out at `root`; None where there is none that can be read.
+
+    Read from git's files: a run must not wait for a process, nor need git. Changes that were not
+    committed are not seen.
+    """
+    try:
+        folder = root / ".git"
+        if folder.is_file():  # of a worktree or submodule: "gitdir: PATH"
+            folder = root / folder.read_text().removeprefix("gitdir:").strip()
+        head = (folder / "HEAD").read_text().strip()
+        if head.startswith("ref:"):
+            head = _reference(folder, head.removeprefix("ref:").strip())
+    except (OSError, ValueError):
+        return None
+    return head if re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", head) else None
+
+
+def _reference(folder: Path, name: str) -> str:
+    """What a branch points to: a file of its name, or a line of packed-refs."""
+    shared = folder / "commondir"  # a worktree has its branches where the repository has them
+    common = folder / shared.read_text().strip() if shared.exists() else folder
+    if (common / name).is_file():
+        return (common / name).read_text().strip()
+    lines = (common / "packed-refs").read_text().splitlines()
+    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "")
 
 
 def optional(module: str, extra: str, what: str) -> Any:
