@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every Python block in the documentation runs, every link to a file leads somewhere."""
+"""Every Python block in the documentation runs, and every cheap command; links lead somewhere."""
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,9 +40,63 @@ def test_code_blocks_run(page, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+FENCED = re.compile(r"^ *```([^`\n]*)\n(.*?)^ *```$", re.S | re.M)
+CHEAP = {"list", "envs", "check", "solve", "playground"}
+"""Commands that take seconds with any arguments; so do `--dry-run` and `--help` of others."""
+FILES = {
+    "my.json": "docs/examples/machine.json",
+    "tank.py": "docs/examples/tank.py",
+    "slope.py": "docs/examples/slope.py",
+}
+"""What a reader has written before, by the name that the pages give it."""
+
+
+def commands(text):
+    """Our commands in `sh` and plain blocks: their words."""
+    blocks = [block for kind, block in FENCED.findall(text) if kind in ("sh", "")]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("holdfast ")]
+
+
+def is_cheap(words):
+    alone = not {"&&", "||", "|"} & set(words)
+    return alone and (words[0] in CHEAP or bool({"--dry-run", "--help"} & set(words)))
+
+
+SHOWN = {
+    " ".join(words): words
+    for page in PAGES
+    for words in commands(page.read_text())
+    if is_cheap(words)
+}
+
+
+@pytest.mark.parametrize("words", SHOWN.values(), ids=list(SHOWN))
+def test_cheap_commands_run(words, tmp_path, monkeypatch):
+    """As they stand, in a directory with the files that the pages tell to write."""
+    from holdfast.cli import main
+
+    for name, source in FILES.items():
+        shutil.copy(ROOT / source, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    try:
+        main(words)
+    except SystemExit as end:
+        assert not end.code, words
+
+
+def test_of_every_kind_some_commands_run():
+    assert {words[0] for words in SHOWN.values()} >= CHEAP | {"bench"}
+    text = "```sh\nholdfast list  # all\nholdfast train \\\n  x\n```\n```python\nholdfast no\n```\n"
+    assert commands(text) == [["list"], ["train", "x"]]
+    assert is_cheap(["list"]) and is_cheap(["bench", "ours", "--dry-run"])
+    assert not is_cheap(["train", "x"]) and not is_cheap(["check", "x", "&&", "y"])
+
+
 FENCE = re.compile(r"^ *```([^`\n]+)$", re.M)
 RUN = {"python", "toml", "json", "sh"}
-"""Blocks that a test runs or reads; test_site.py asks whether commands and flags of `sh` exist."""
+"""Blocks that a test runs or reads; test_site.py asks whether commands and flags of `sh` exist,
+and `test_cheap_commands_run` runs those that take seconds."""
 PEERS = {"OmniSafe", "Safety-Gymnasium", "Stable-Baselines3"}
 
 
