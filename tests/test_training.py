@@ -336,7 +336,8 @@ def test_noise_on_the_cost_estimate_is_fresh_for_each_update_and_constraint():
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["cost_value_noise", "cost_estimate_noise"])
 def test_noise_must_be_a_finite_size(name, value):
-    with pytest.raises(ValueError, match=f"{name}={value} must be a finite number"):
+    must = "not be negative" if value < 0 else "be finite"
+    with pytest.raises(ValueError, match=f"{name}={value} must {must}; 0 is off"):
         make_run("c-trpo", **{name: value})
 
 

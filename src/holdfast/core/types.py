@@ -8,6 +8,7 @@ the occupancy d(s, a) when a finite CMDP is enumerated, so the same update runs 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -113,15 +114,15 @@ def check_range(settings: object, interval: str, hint: str, *names: str) -> None
     Infinity lies in "(0, inf]" only.
     """
     low, high = map(float, interval[1:-1].split(","))
-    known = {"(0": "be positive", "[0": "not be negative", "[1": "be at least 1"}
-    must = known[interval[:2]] if high == float("inf") else f"lie in {interval}"
+    from_on = {"(0": "be positive", "[0": "not be negative", "[1": "be at least 1"}
+    must = from_on[interval[:2]] if high == float("inf") else f"lie in {interval}"
     for name in names:
         value = getattr(settings, name)
         above = value >= low if interval[0] == "[" else value > low
         below = value <= high if interval[-1] == "]" else value < high
         if not (above and below):
-            finite = "be finite" if value == high == float("inf") else must
-            raise ValueError(f"{name}={value} must {finite}; {hint}.")
+            known = isfinite(value) or isfinite(high)
+            raise ValueError(f"{name}={value} must {must if known else 'be finite'}; {hint}.")
 
 
 def sampled_batch(
