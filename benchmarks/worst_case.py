@@ -3,10 +3,11 @@
 
     holdfast train c-trpo SafetyHopperVelocity-v1 --worst-case --cost-estimate epoch --out RUN
     python benchmarks/worst_case.py RUN [RUN ...]
+    python benchmarks/worst_case.py results/worst_case.csv
 
-For each run: the share of updates after which the cost rose by the bound or more, the typical rise
-and the typical bound, and their ratio. A share above 0 is noise of the estimates, or an ε_c that
-the samples did not show.
+For each run, or file of its rows: the share of updates after which the cost rose by the bound or
+more, the typical rise and the typical bound, and their ratio. A share above 0 is noise of the
+estimates, or an ε_c that the samples did not show.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def attained(bound: ArrayLike, realised: ArrayLike) -> tuple[float, float]:
 
 
 def row(path: Path) -> list[str]:
-    columns = read_progress(path / "progress.csv")
+    columns = read_progress(path if path.suffix == ".csv" else path / "progress.csv")
     if "worst_case" not in columns:
         raise SystemExit(f"'{path}' was trained without --worst-case.")
     bound, realised = columns["worst_case"][:-1], columns["realised"][1:]
@@ -39,7 +40,14 @@ def row(path: Path) -> list[str]:
     left = np.median(columns["delta_beta"]) if "delta_beta" in columns else float("nan")
     numbers = [f"{share:.1%}", f"{np.median(np.abs(realised)):.2f}", f"{np.median(bound):.1f}"]
     epsilon = f"{np.median(columns['epsilon_c']):.3g}"
-    return [path.name, str(len(bound)), *numbers, f"{typical:.4f}", epsilon, f"{left:.4f}"]
+    return [
+        path.name.removesuffix(".csv"),
+        str(len(bound)),
+        *numbers,
+        f"{typical:.4f}",
+        epsilon,
+        f"{left:.4f}",
+    ]
 
 
 def main() -> None:

@@ -137,7 +137,7 @@ def test_a_class_defined_in_a_function_has_settings_too():
     [
         ({"step_timeout": float("inf")}, "step_timeout=inf must be finite; 0 waits for ever"),
         ({"step_timeout": -1.0}, "step_timeout=-1.0 must not be negative; 0 waits for ever"),
-        ({"cost_value_noise": float("nan")}, "cost_value_noise=nan must not be negative; 0 is off"),
+        ({"cost_value_noise": float("nan")}, "cost_value_noise=nan must be finite; 0 is off"),
         ({"keep": 0}, "keep=0 must be at least 1"),
         ({"workers": -1}, "workers=-1 must not be negative"),
         ({"actor_lr": float("inf")}, "actor_lr=inf must be finite"),
