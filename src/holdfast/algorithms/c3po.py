@@ -68,7 +68,7 @@ class C3PO:
         loss: Loss = lambda policy, rows: self.loss(policy, rows, free, kappa)
         step = self.loop.actor(learner.policy, learner.extra, batch, key, loss)
         predicted = spent(learner.policy, step.policy, batch)
-        return step.told({"penalty": kappa}, spent=predicted)
+        return step.with_metrics({"penalty": kappa}, spent=predicted)
 
     def loss(self, policy: Policy, rows: Rows, free: Array, kappa: Array) -> Array:
         """`free` [K] is what may be spent, in units of a mean advantage."""

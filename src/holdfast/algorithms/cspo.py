@@ -83,7 +83,7 @@ class CSPO:
             policy, rows, offset, like(price.value), like(weight)
         )
         step = self.loop.joint(learner, state.moments, batch, key, loss, self.critic)
-        return step.told(
+        return step.with_metrics(
             {"multiplier": price.value.sum(), "sensitivity": weight.max()},
             extra=Sensitive(price, weight, step.extra),
             spent=spent(learner.policy, step.policy, batch),

@@ -66,7 +66,7 @@ class IPO:
             "recovering": recovering,
             "penalty": jnp.where(recovering, 0.0, weight.sum()),
         }
-        return step.told(metrics, spent=spent(learner.policy, step.policy, batch))
+        return step.with_metrics(metrics, spent=spent(learner.policy, step.policy, batch))
 
     def weight(self, batch: Batch) -> Array:
         """[K] κ / (t (b − J)), of use only inside the limits."""

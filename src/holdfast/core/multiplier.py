@@ -148,7 +148,7 @@ class Priced:
 
 def priced(step: Improvement, price: Price | Control) -> Improvement:
     """A step of the first-order loop, whose state are its moments, with the price it was at."""
-    return step.told({"multiplier": price.value.sum()}, extra=Priced(price, step.extra))
+    return step.with_metrics({"multiplier": price.value.sum()}, extra=Priced(price, step.extra))
 
 
 def mixed_advantage(batch: Batch, price: Array, rescale: bool = True) -> Array:

@@ -89,7 +89,7 @@ class Improvement:
     critics: Critics | None = None
     """Only of a method with a `JointCritic`; the others' are fitted by the training loop."""
 
-    def told(self, metrics: Metrics, **fields: Any) -> Improvement:
+    def with_metrics(self, metrics: Metrics, **fields: Any) -> Improvement:
         """With metrics of the algorithm's own, and these fields changed."""
         return replace(self, metrics=metrics | self.metrics, **fields)
 
