@@ -30,7 +30,7 @@ from jax import Array
 
 from holdfast.core.critic import values
 from holdfast.core.estimate import gae
-from holdfast.core.holding import excursions
+from holdfast.core.holding import calibration, excursions
 from holdfast.core.linearise import Product, conjugate_gradients, linearise
 from holdfast.core.policies import Policy
 from holdfast.core.types import sampled_batch
@@ -207,15 +207,6 @@ def line(name: str, pool: int, verdict: Judgement) -> dict[str, object]:
 # --- whole runs: what progress.csv says -----------------------------------------------------------
 
 
-def calibration(predicted: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """(slope, mean gap) of the next epoch's change of cost against what the step predicted."""
-    promise = np.asarray(predicted, float)[:-1]
-    change = np.diff(np.asarray(costs, float))
-    spread = promise - promise.mean()
-    slope = float(spread @ change / max(float(spread @ spread), 1e-12))
-    return slope, float((change - promise).mean())
-
-
 def run_row(path: Path) -> dict[str, object]:
     folder = open_folder(path)
     rows = read_rows(path / "progress.csv")
@@ -236,7 +227,9 @@ def run_row(path: Path) -> dict[str, object]:
         "area": round(out.area, 1),
     }
     if "spent" in rows[0]:
-        slope, gap = calibration(column("spent"), raw)
+        promised, came = np.array(column("spent")[:-1]), np.array(column("realised")[1:])
+        gap = float(np.mean(came - promised))
+        slope = calibration(promised, came)
         found |= {"realised / predicted": round(slope, 2), "gap": round(gap, 2)}
     return found
 

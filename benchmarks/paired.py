@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +96,18 @@ def finals(folder: Path) -> Rows:
 VERDICTS = ("safe_if_tail_as_seen", "safe_at_95")
 
 
-def crossings(folder: Path) -> Rows:
-    """A row for each task: how its runs crossed the limit, means over the seeds."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for file in folder.glob("*/progress.csv"):
-        run = json.loads((file.parent / "run.json").read_text())["run"]
-        found.setdefault(run["env"], []).append(run_row(file.parent))
-    rows = [["task", "seeds", *CROSSINGS]]
-    for task, each in sorted(found.items()):
-        means = (np.nanmean([one[name] for one in each]) for name in CROSSINGS.values())
-        rows.append([short(task), str(len(each)), *(f"{value:.3g}" for value in means)])
+def crossings(folders: Mapping[str, Path]) -> Rows:
+    """A row for each task and name of a folder: how its C-TRPO crossed the limit, means over the
+    seeds."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for name, folder in folders.items():
+        for file in sorted(folder.glob("c-trpo_Safety*/progress.csv")):
+            run = json.loads((file.parent / "run.json").read_text())["run"]
+            found.setdefault((run["env"], name), []).append(run_row(file.parent))
+    rows = [["task", "", "seeds", *CROSSINGS]]
+    for (task, name), each in sorted(found.items()):
+        means = (np.nanmean([one[key] for one in each]) for key in CROSSINGS.values())
+        rows.append([short(task), name, str(len(each)), *(f"{value:.3g}" for value in means)])
     return rows
 
 

@@ -238,7 +238,9 @@ def told_evidence(results: Path) -> dict[str, str]:
     return {
         "not_run": told_not_run(results / "ours"),
         "finals": filled(finals(results / "ours")),
-        "crossings": filled(crossings(results / "ours")),
+        "crossings": filled(
+            crossings({"default": results / "ours", "published": results / "reproduction"})
+        ),
         "long_not_run": told_not_run(results / "ours-long"),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
         "ablation_not_run": told_not_run(results / "holding"),

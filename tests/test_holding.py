@@ -9,13 +9,17 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
 from holdfast.exact import exact_batch, tabular_policy
+from holdfast.runs.progress import read_rows
 from holdfast.tabular.cmdp import toy, two_action_policy
 
-PATH = Path(__file__).parents[1] / "benchmarks" / "holding.py"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+PATH = ROOT / "benchmarks" / "holding.py"
 spec = importlib.util.spec_from_file_location("holding", PATH)
 assert spec and spec.loader
 holding = importlib.util.module_from_spec(spec)
@@ -77,9 +81,20 @@ def test_without_noise_honest_is_promised(float64):
     )
 
 
-def test_calibration():
-    slope, gap = holding.calibration([1.0, -2.0, 0.5, 9.0], [10.0, 10.5, 9.5, 9.75])
-    np.testing.assert_allclose((slope, gap), (0.5, 0.25 / 3 + 1e-18), atol=1e-9)
+def test_a_run_is_told_by_its_own_rows():
+    """What progress.csv adds up itself, and the slope by another way to the least squares."""
+    (path, *_) = sorted(RESULTS.glob("ours/c-trpo_SafetyHopperVelocity-v1_seed20"))
+    rows = read_rows(path / "progress.csv")
+    spent, realised, cost = ([row[k] for row in rows] for k in ("spent", "realised", "ep_cost_raw"))
+    told = holding.run_row(path)
+    assert told["regret raw"] == round(rows[-1]["cost_regret_raw"], 1) > 0
+    assert told["excursions"] * told["area"] == pytest.approx(told["regret raw"], rel=0.02)
+    np.testing.assert_allclose(realised[1:], np.diff(cost), rtol=1e-5)  # J is the epoch's own
+    promised, came = np.array(spent[:-1]), np.array(realised[1:])
+    slope = np.linalg.lstsq(promised[:, None], came, rcond=None)[0][0]
+    assert told["realised / predicted"] == round(slope, 2)
+    assert told["realised / predicted"] != round(np.polyfit(promised, came, 1)[0], 2)  # control
+    assert told["gap"] == round(np.mean(came - promised), 2)
 
 
 def test_explained_variance():
