@@ -7,6 +7,8 @@
 
 A recording that was stopped goes on where it was. `--set` gives settings by name, so that a default
 which was meant to change can be set back: `record after.json --only /none --set normalise=running`.
+With `--cache FOLDER` recordings share what they compile: a function that a refactoring left alone
+is not compiled again.
 
 Every algorithm on two native tasks, a probe with two limits and a discrete probe, without a preset
 and with each. A digest is the SHA-256 of each column of progress.csv but the clock's, and of the
@@ -102,14 +104,14 @@ def digests(cells: list[Cell], given: dict[str, Any], workers: int, cache: str) 
             yield from pool.map(partial(digest, given=given), some)
 
 
-def record(path: Path, only: str, given: dict[str, Any], workers: int) -> None:
+def record(path: Path, only: str, given: dict[str, Any], workers: int, cache: str | None) -> None:
     from holdfast.algorithms import ALGORITHMS
 
     table: dict[str, Digest] = json.loads(path.read_text()) if path.exists() else {}
     cells = [(a, t, p) for t in TASKS for a in ALGORITHMS for p in PRESETS]
     cells = [cell for cell in cells if only in "/".join(cell) and " ".join(cell) not in table]
-    with tempfile.TemporaryDirectory() as cache:  # many runs share a compiled function
-        results = track(digests(cells, given, workers, cache), "digests", len(cells))
+    with tempfile.TemporaryDirectory() as own:  # many runs share a compiled function
+        results = track(digests(cells, given, workers, cache or own), "digests", len(cells))
         for cell, found in zip(cells, results, strict=True):
             table[" ".join(cell)] = found
             path.write_text(json.dumps(table, indent=1))
@@ -148,13 +150,15 @@ def main() -> int:
     recording.add_argument("--only", default="", help="runs whose name holds this text")
     recording.add_argument("--set", nargs="*", default=[], help="settings, as NAME=VALUE")
     recording.add_argument("--workers", type=int, default=2)
+    recording.add_argument("--cache", help="a folder for compiled functions, kept and shared")
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     given = parser.parse_args()
     if given.command == "compare":
         return compare(given.before, given.after)
-    record(given.file, given.only, dict(x.split("=", 1) for x in given.set), given.workers)
+    settings = dict(x.split("=", 1) for x in given.set)
+    record(given.file, given.only, settings, given.workers, given.cache)
     return 0
 
 
