@@ -10,6 +10,10 @@ again, so that a machine that drifts does so for all three. A rate of training i
 the median time from one saved epoch to the next, without the first, which compiles. The seconds are
 an epoch's: acting, advantages and targets, the update, and what is left (rows and checkpoint).
 
+How much work a step is depends on what the robot does: a humanoid on its feet has more contacts to
+solve than one that random actions have thrown down. So the environments also replay, alone and from
+the same states, an epoch of the actions that the trained policy chose.
+
 With `--parts` also the parts of the update, each by itself: critics, policy step.
 """
 
@@ -27,6 +31,7 @@ from typing import Any
 
 import jax
 import mujoco
+import numpy as np
 
 from env_speed import PAPER, drifter, engine_rate, env_rate
 from holdfast import make_run
@@ -35,6 +40,7 @@ from holdfast.process import cores
 from holdfast.runs.folder import create
 from holdfast.runs.training import train_in_folder
 from holdfast.train.environment import open_env
+from holdfast.train.state import actor_of
 from holdfast.update import split
 
 OF_ENVIRONMENTS = 0.6
@@ -55,6 +61,21 @@ def epoch_seconds(run: Any, env: Any) -> tuple[dict[str, float], Any]:
     whole = [after - before for before, after in itertools.pairwise(times)]
     medians = {name: statistics.median(row[name] for row in rows[1:]) for name in CLOCK}
     return {"epoch": statistics.median(whole)} | medians, state
+
+
+def replay_rate(run: Any, env: Any, state: Any, rounds: int = 3) -> float:
+    """Environment steps per second under the actions of the policy in `state`, without it."""
+    actor = actor_of(run, state)
+    noise = actor.draw(np.random.default_rng(0), (run.epoch_steps // run.num_envs, run.num_envs))
+    start = env.snapshot()
+    actions = env.collect(actor, noise, None, state.memory).action
+    alone, times = drifter(env), []
+    for _ in range(rounds):
+        env.restore(start)
+        began = time.perf_counter()
+        env.collect(alone, actions)
+        times.append(time.perf_counter() - began)
+    return run.epoch_steps / statistics.median(times)
 
 
 def part_seconds(run: Any, state: Any) -> dict[str, float]:
@@ -104,6 +125,7 @@ def measure(env_id: str, epochs: int, seconds: float, parts: bool) -> None:
         engine.append(engine_rate(env_id, run.num_envs, cores(), seconds))
         if wave == 0:
             spent, state = epoch_seconds(run, env)
+            same = replay_rate(run, env, state)
     env.close()
     only, bare = statistics.mean(alone), statistics.mean(engine)
     rate = run.epoch_steps / spent["epoch"]
@@ -115,8 +137,10 @@ def measure(env_id: str, epochs: int, seconds: float, parts: bool) -> None:
     cells = [
         f"{bare:,.0f}",
         f"{only:,.0f}",
+        f"{same:,.0f}",
         f"{rate:,.0f}",
         f"{rate / only:.2f}",
+        f"{rate / same:.2f}",
         f"{rate / bare:.2f}" + (f" ({aim:.2f})" if aim else ""),
         *(f"{part:.2f}" for part in split_up),
     ]
@@ -133,8 +157,9 @@ def main() -> None:
     use_compilation_cache()
     print(f"{platform.machine()}, {cores()} cores, load {os.getloadavg()[0]:.1f} before, ", end="")
     print(f"jax {jax.__version__}, mujoco {mujoco.__version__}\n")
-    head = ["task", "engine, steps/s", "environments", "training"]
-    head += [f"of environments ({OF_ENVIRONMENTS})", "of engine (aim)"]
+    head = ["task", "engine, steps/s", "environments", "environments, same actions", "training"]
+    head += [f"of environments ({OF_ENVIRONMENTS})", f"of same actions ({OF_ENVIRONMENTS})"]
+    head += ["of engine (aim)"]
     head += ["acting, s", "estimate", "update", "saving"]
     head += ["critics alone", "policy alone"] if options.parts else []
     print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
