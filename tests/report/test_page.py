@@ -152,6 +152,17 @@ def test_own_runs_beside_others_start_on_their_own_tasks(page: Path, tmp_path: P
     assert len(visit(page, "chosen")["tasks"]) == 2  # all are one's own
 
 
+def test_where_no_method_is_on_all_tasks_the_page_starts_on_those_of_one(
+    page: Path, tmp_path: Path
+):
+    """It never opens with an empty comparison; the other tasks are a click away."""
+    runs, _ = load([page.parent / "runs"])
+    parted = [r for r in runs if (r.task == TASKS[1]) == (r.algorithm == "ppo")]
+    found = visit(write_page(tmp_path, payload(summarise(parted, resamples=500), "P")), "chosen")
+    assert found["tasks"] == ["AntVelocity"]
+    assert "c-trpo" in found["bars"] and "cpo" in found["bars"] and "ppo" not in found["bars"]
+
+
 def test_a_single_run_is_shown_and_compared_with_nothing(page: Path, tmp_path: Path):
     runs, _ = load([page.parent / "runs"])
     one = payload(summarise([runs[0]], resamples=500), "One")

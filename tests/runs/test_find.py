@@ -100,6 +100,20 @@ def test_only_settings_that_differ_on_one_task_enter_the_label(tmp_path: Path):
     assert {run.label for run in runs} == {"ctrpo (beta=0.2)", "ctrpo (beta=1)", "cpo"}
 
 
+def test_what_most_settings_have_goes_without_saying(tmp_path: Path):
+    """An ablation changes one thing at a time; a sweep has no usual value."""
+    base = {"name": "ctrpo", "barrier": "log", "margin": 1.0, "first": True}
+    variants = [{}, {"barrier": "entropy"}, {"margin": 0.0}, {"first": False}]
+    for i, changed in enumerate(variants):
+        write_run(tmp_path / "ablation" / str(i), base | changed)
+        write_run(tmp_path / "sweep" / str(i), {"name": "ctrpo", "beta": 0.5 * i, "first": i > 1})
+    labels = {run.label for run in load([tmp_path / "ablation"])[0]}
+    changed = {"ctrpo (barrier=entropy)", "ctrpo (margin=0)", "ctrpo (first=False)"}
+    assert labels == {"ctrpo"} | changed
+    swept = {run.label for run in load([tmp_path / "sweep"])[0]}
+    assert len(swept) == 4 and "ctrpo (beta=0.5, first=False)" in swept
+
+
 def test_a_preset_names_all_that_it_sets(tmp_path: Path):
     """Our default and the published behaviour differ in many settings, and in one word."""
     for name, preset in (("ours", None), ("theirs", "published")):

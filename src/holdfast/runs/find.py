@@ -7,12 +7,14 @@ values: one `RunLog` per run, its progress as named columns. Nothing is ever wri
 
 A label names one setting. Two runs of one algorithm that differ in a setting on the same task
 (a sweep over β) are different things to compare, so the setting becomes part of their label;
-a setting that differs only between tasks (a batch size chosen per task) does not. A preset names
-all that it sets, and a suite's folder what its runs were made for. Beside runs of others our own
-are named as such, and runs that their authors withdrew are marked.
+a setting that differs only between tasks (a batch size chosen per task) does not, nor does a value
+that most of them have (an ablation changes one thing at a time). A preset names all that it sets,
+and a suite's folder what its runs were made for. Beside runs of others our own are named as such,
+and runs that their authors withdrew are marked.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,9 +77,12 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
             # A preset stands for all that it sets.
             parts += [str(preset)] if preset and len(presets) > len(sources) else []
             varying = _varying(few)
+            usual = _usual(few, varying)
             for run in few:
                 values = [
-                    f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}" for key in varying
+                    f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}"
+                    for key in varying
+                    if (key, run.config.get(key)) not in usual
                 ]
                 parted.setdefault((*parts, *values), []).append(run)
         for parts, few in parted.items():
@@ -107,6 +112,13 @@ def _varying(runs: Sequence[RunLog]) -> list[str]:
         for key in keys:
             seen.setdefault((run.task, key), set()).add(run.config.get(key))
     return [key for key in keys if any(len(seen[t, key]) > 1 for t in {run.task for run in runs})]
+
+
+def _usual(runs: Sequence[RunLog], keys: Sequence[str]) -> set[tuple[str, Scalar]]:
+    """Settings with the value that more than half of all combinations have, of at least three."""
+    combinations = {tuple((key, run.config.get(key)) for key in keys) for run in runs}
+    count = Counter(pair for combination in combinations for pair in combination)
+    return {pair for pair, n in count.items() if 2 * n > len(combinations) > 2}
 
 
 def _names_a_setting(key: str) -> bool:

@@ -22,6 +22,12 @@ const own = data.own.length < names.length ? [...tasks.keys()].filter(t => data.
 if (own.length) state.tasks = new Set(own);
 const withdrawn = new Set(data.withdrawn); // listed, but no part of any comparison
 const covered = l => !withdrawn.has(l) && [...state.tasks].every(t => final(l, t));
+// Where no method has results on all of these, first the tasks of one that has most.
+if (!names.some((_, l) => covered(l))) {
+  const on = l => withdrawn.has(l) ? [] : [...state.tasks].filter(t => final(l, t));
+  const most = [...names.keys()].map(on).reduce((a, b) => b.length > a.length ? b : a, []);
+  if (most.length) state.tasks = new Set(most);
+}
 const ranked = [...names.keys()].sort((a, b) => covered(b) - covered(a) || a - b), place = new Map(ranked.map((l, k) => [l, k]));
 tint = l => place.get(l);
 if (names.length > 10 && names.some((_, l) => covered(l))) for (const l of names.keys()) if (!covered(l) && tasks.some((_, t) => final(l, t))) state.labels.delete(l);
@@ -82,7 +88,7 @@ function alone(hosts, l, left) {
   barChart(hosts[0], "Final cost relative to the limit", bars(t => data.estimates[`${l},${t}`].cost.map(v => relative(t, v))), {unsafe: true});
   barChart(hosts[1], "… of the worst seed", bars(t => thrice(relative(t, held(t).worst_cost))), {unsafe: true});
   barChart(hosts[2], "Share of epochs above the limit", bars(t => thrice(held(t).rate)));
-  at("aggregate-note").textContent = `${names[l]} is the only method with results on every chosen task, so it is shown beside its limit: ${TONES[tone(l)].toLowerCase()} over all of them. Interquartile means over seeds with 95 % bootstrap intervals.` +
+  at("aggregate-note").textContent = `${names[l]} is the only method with results on every chosen task, so it is shown beside its limit, which its final cost keeps on ${kept(l)}. Interquartile means over seeds with 95 % bootstrap intervals.` +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
 }
 
