@@ -14,7 +14,8 @@ How much work a step is depends on what the robot does: a humanoid on its feet h
 solve than one that random actions have thrown down. So the environments also replay, alone and from
 the same states, an epoch of the actions that the trained policy chose.
 
-With `--parts` also the parts of the update, each by itself: critics, policy step.
+With `--parts` also the parts of the update, each by itself: critics, policy step. With
+`--critics-last` the critics are fitted beside the policy step, instead of before it.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ def part_seconds(run: Any, state: Any) -> dict[str, float]:
     return medians
 
 
-def measure(env_id: str, epochs: int, seconds: float, parts: bool) -> None:
-    run = make_run("c-trpo", env=env_id, steps=epochs * 20_000)
+def measure(env_id: str, epochs: int, seconds: float, parts: bool, first: bool) -> None:
+    run = make_run("c-trpo", env=env_id, steps=epochs * 20_000, critic_first=first)
     env = open_env(run)
     env.reset(0)
     actor = drifter(env)
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--tasks", nargs="+", default=PAPER)
     parser.add_argument("--parts", action="store_true", help="also the update's parts alone")
+    parser.add_argument("--critics-last", action="store_true", help="beside the policy step")
     options = parser.parse_args()
     use_compilation_cache()
     print(f"{platform.machine()}, {cores()} cores, load {os.getloadavg()[0]:.1f} before, ", end="")
@@ -164,7 +166,7 @@ def main() -> None:
     head += ["critics alone", "policy alone"] if options.parts else []
     print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for env_id in options.tasks:
-        measure(env_id, options.epochs, options.seconds, options.parts)
+        measure(env_id, options.epochs, options.seconds, options.parts, not options.critics_last)
 
 
 if __name__ == "__main__":
