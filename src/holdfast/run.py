@@ -47,7 +47,7 @@ class Run:
     origin: str = ""
     """RUN@EPOCH whose policy, critics and statistics it began with; none: fresh ones."""
     preset: PresetName | None = None
-    """Which side of the deviation register; none: the register's defaults."""
+    """Which side of the deviation register; none: our own choice, setting by setting."""
     steps: int = 1_000_000
     """Environment steps in all, rounded up to whole epochs."""
     seed: int = 0

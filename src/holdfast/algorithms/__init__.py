@@ -124,7 +124,7 @@ class Recipe:
 
 
 ALGORITHMS: dict[str, Recipe] = {
-    "c-trpo": Recipe(CTRPO, "trust regions that contain only safe policies"),
+    "c-trpo": Recipe(CTRPO, "trust regions that contain only policies predicted safe"),
     "c-trpo-no-hysteresis": Recipe(c_trpo_no_hysteresis, "C-TRPO, recovery ends at the limit"),
     "c-trpo-noise": Recipe(
         c_trpo_no_hysteresis,
