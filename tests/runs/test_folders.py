@@ -64,6 +64,19 @@ def test_a_refused_resume_changes_nothing(steps, tmp_path, capsys):
     assert content(tmp_path / "run") == before
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("c-trpo probe/Machines-v0 --beta 1 2 3", "beta has 3 values for 2 constraint(s)"),
+        ("cpo probe/Machines-v0 --preset published", "dual='flipped'"),
+        ("c-trpo probe/Speed-v0 --encoder cnn", "encoder=cnn reads images"),
+    ],
+)
+def test_a_refused_training_leaves_no_folder(words, told, tmp_path, capsys):
+    assert told in refused(capsys, "train", *words.split(), "--out", tmp_path / "run", "--quiet")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_resume_whose_environment_is_gone_changes_nothing(tmp_path, capsys):
     folder = trained(tmp_path / "run")
     config = json.loads((folder.path / "run.json").read_text())

@@ -26,7 +26,7 @@ from holdfast.runs.log import read_limits
 from holdfast.runs.places import here
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.train.environment import Spaces, refuse_biased
-from holdfast.train.state import State, first_state, networks
+from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
 Acting = Literal["sampled", "greedy"]
@@ -73,7 +73,7 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
         )
     refuse_biased(run, env)
     folder = Folder(path, run, Spaces.of(run, env))
-    networks(run, folder.spaces)  # refuses observations that they cannot read
+    first_state(run, folder.spaces, shapes_only=True)  # refuses what could not be trained
     path.mkdir(parents=True, exist_ok=True)
     write_config(folder)
     return folder
