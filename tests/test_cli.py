@@ -228,6 +228,8 @@ def test_numbers_and_pairs():
     assert parse_limits(["a=1", "b=2.5"]) == {"a": 1.0, "b": 2.5}
     with pytest.raises(ValueError, match=r"NAME=NUMBER"):
         parse_limits(["hazards"])
+    with pytest.raises(ValueError, match=r"a=3 follows --limit a=1: give 'a' one limit"):
+        parse_limits(["a=1", "b=2", "a=3"])
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,10 @@ def parse_limits(pairs: Iterable[str]) -> dict[str, float]:
     limits: dict[str, float] = {}
     for pair in pairs:
         name, equals, number = pair.partition("=")
+        if name in limits:
+            raise ValueError(
+                f"--limit {pair} follows --limit {name}={limits[name]:g}: give '{name}' one limit."
+            )
         try:
             limits[name] = float(number)
         except ValueError:
