@@ -384,9 +384,12 @@ def test_an_epoch_without_a_finished_episode_is_refused():
 
 def test_existing_folder_is_never_overwritten(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"exists and is not empty.*holdfast resume.*--out"):
+    with pytest.raises(ValueError, match=r"exists and is not empty: choose another.*--out"):
         create(tmp_path, small(), make_env("probe/Speed-v0", 4))
     assert (tmp_path / "notes.txt").read_text() == "mine"
+    create(tmp_path / "run", small(), make_env("probe/Speed-v0", 4))
+    with pytest.raises(ValueError, match=r"exists and is not empty.*holdfast resume.*--out"):
+        create(tmp_path / "run", small(), make_env("probe/Speed-v0", 4))
 
 
 def trained(tmp_path, epochs=3):

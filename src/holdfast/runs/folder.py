@@ -67,9 +67,10 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
     """A new folder with its run.json; an existing run is never overwritten."""
     path = here(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        begun = (path / "run.json").exists()
+        go_on = f"continue it with `holdfast resume {path}`, or " if begun else ""
         raise ValueError(
-            f"'{path}' exists and is not empty: continue it with `holdfast resume {path}`, or "
-            "choose another folder with --out."
+            f"'{path}' exists and is not empty: {go_on}choose another folder with --out."
         )
     refuse_biased(run, env)
     folder = Folder(path, run, Spaces.of(run, env))
