@@ -285,6 +285,19 @@ def test_the_reader_is_small_and_needs_numpy_alone():
     assert "allow_pickle=False" in text
 
 
+def test_a_file_of_the_reader_s_name_is_not_replaced(tmp_path):
+    made, mine = policy("box"), tmp_path / "policy.py"
+    mine.write_text("print('mine')\n")
+    with pytest.raises(ValueError, match=r"policy\.py' is another file.*export to another folder"):
+        export(made, tmp_path / "arm.npz")
+    assert [file.name for file in tmp_path.iterdir()] == ["policy.py"]
+    assert mine.read_text() == "print('mine')\n"
+    ours = Path(numpy_policy.__file__).read_text()
+    mine.write_text(ours.replace("\n\n\n", "\n\n"))  # of an earlier version
+    export(made, tmp_path / "arm.npz")
+    assert mine.read_text() == ours
+
+
 def test_refusals_say_what_to_do(tmp_path, monkeypatch):
     made = policy("box")
     with pytest.raises(ValueError, match=r"must end in \.onnx .* or \.npz"):

@@ -28,10 +28,9 @@ def export(policy: Portable, target: Path) -> Agreement:
         files, heads = {target: content}, onnx_heads(policy, content)
     elif target.suffix == ".npz":
         content, reader = policy.npz(), Path(numpy_policy.__file__).read_bytes()
-        files, heads = (
-            {target: content, target.with_name(READER): reader},
-            numpy_heads(policy, content),
-        )
+        beside = target.with_name(READER)
+        refuse_other(beside, reader)
+        files, heads = {target: content, beside: reader}, numpy_heads(policy, content)
     else:
         raise ValueError(
             f"'{target}' must end in .onnx (for onnxruntime and others) or .npz (NumPy alone)."
@@ -41,3 +40,12 @@ def export(policy: Portable, target: Path) -> Agreement:
     for file, content in files.items():
         write_atomic(file, content)
     return replace(agreement, files=tuple(files))
+
+
+def refuse_other(file: Path, reader: bytes) -> None:
+    """An earlier reader may be replaced, and no other file of its name."""
+    if file.exists() and file.read_bytes().splitlines()[:2] != reader.splitlines()[:2]:
+        raise ValueError(
+            f"'{file}' is another file than the one of that name which reads the arrays, and would "
+            "be replaced by it: export to another folder, or rename yours."
+        )
