@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from holdfast import cli
+from holdfast import Agent, cli
 from holdfast.bench.suite import cells, parse_suite
 from holdfast.envs.check.chance import cost_of_chance
 from holdfast.envs.make import make_env
@@ -75,6 +75,18 @@ def test_any_other_environment_needs_one():
     assert limits("Clock", Clock, cost_limit=4.0) == {"cost": 4.0}
     with pytest.raises(ValueError, match="declares no limit"):  # 6 is for the plain sum
         limits("probe/Speed-v0", cost_criterion="discounted", cost_scale="discount")
+
+
+def test_one_limit_for_all_is_refused_beside_limits_by_name():
+    agent = Agent("trpo", num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1)
+    told = r"cost_limit=3\.0 would limit nothing.*: give limits=\{'cost': 3\.0\}\."
+    with pytest.raises(ValueError, match=told):
+        agent.learn("probe/Speed-v0", 200, limits={"cost": 5.0}, cost_limit=3.0, progress=False)
+    agent.learn("probe/Speed-v0", 200, limits={"cost": 5.0}, progress=False)
+    with pytest.raises(ValueError, match=told):
+        agent.learn(total_steps=200, cost_limit=3.0, progress=False)
+    agent.learn(total_steps=200, limits={"cost": 3.0}, progress=False)
+    assert agent.spaces.limits == {"cost": 3.0}
 
 
 def test_a_declared_limit_is_checked_like_a_given_one(monkeypatch):

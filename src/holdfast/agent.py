@@ -151,10 +151,17 @@ class Agent:
         if cost is not None:
             known["cost"] = cost if isinstance(cost, str) else name_function(cost)
         if self.state is None:
-            chosen = self._settings | known | {"steps": steps} | settings
-            return make_run(self._algorithm, self._preset, **chosen)
-        done = self.state.epoch * self.run.epoch_steps
-        return configure(self.run, **(known | {"steps": done + steps} | settings))
+            settings = self._settings | known | {"steps": steps} | settings
+            run = make_run(self._algorithm, self._preset, **settings)
+        else:
+            done = self.state.epoch * self.run.epoch_steps
+            run = configure(self.run, **(known | {"steps": done + steps} | settings))
+        if run.limits and settings.get("cost_limit") is not None:
+            raise ValueError(
+                f"cost_limit={run.cost_limit} would limit nothing, as there are limits by name: "
+                f"give limits={dict.fromkeys(run.limits, run.cost_limit)}."
+            )
+        return run
 
     def _folder(self, path: Path, batch: VecEnv) -> Folder:
         """A new folder with what was learned so far, or the one where it lies already."""
