@@ -208,6 +208,9 @@ def test_findings_say_where_and_how():
     (found,) = check_env(FAULTS["no cost"][0])
     assert found.problem == "Env 'Faulty' reports no cost."
     assert "return it in info['cost']" in found.remedy
+    (found,) = check_env(twin(info=lambda self: {"cost": {"spill": 1.0}}))
+    assert found.problem == "the cost of this step is no number."
+    assert found.remedy.endswith("0 where nothing is wrong, instead of {'spill': 1.0}.")
 
 
 def test_several_faults_come_gravest_first():

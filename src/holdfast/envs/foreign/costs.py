@@ -94,7 +94,13 @@ def read_cost(source: CostSource, step: Transition) -> Floats | float:
     value = _raw(source, step)
     if isinstance(value, float | int) and len(source.names) == 1:
         return value
-    cost = np.asarray(value, np.float64).reshape(-1)
+    try:
+        cost = np.asarray(value, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "the cost of this step is no number: return one, or one for each constraint, 0 where "
+            f"nothing is wrong, instead of {repr(value)[:80]}."
+        ) from None
     if len(cost) != len(source.names):
         raise ValueError(
             f"this step has {len(cost)} costs where the first one had {len(source.names)}: "
