@@ -307,6 +307,20 @@ settings = { epoch_steps = 200, num_envs = 2, hidden = [4] }
 """
 
 
+def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    from holdfast.cli import comparing
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparing, "train_cells", interrupted)
+    (tmp_path / "suite.toml").write_text(SUITE)
+    out = tmp_path / "runs"
+    bench = "bench", str(tmp_path / "suite.toml"), "--seeds", "2", "--out", str(out)
+    told = f"interrupted; what was trained is kept in '{out}', and the same command goes on."
+    assert told in fails(capsys, *bench, code=130)
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", ["--version", "bench suite.toml --dry-run"])
 def test_a_closed_pipe_ends_a_command_quietly(words, unbuffered, tmp_path):

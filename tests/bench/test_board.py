@@ -59,3 +59,10 @@ def test_the_regret_shown_is_of_the_raw_costs(tmp_path: Path):
     (tmp_path / "cell" / "progress.csv").write_text(f"{header}200,1,6,99,12.4,50\n")
     board = Board([cell], tmp_path, Console(file=io.StringIO()))
     assert board.describe("cell") == "return 1.0  cost 6.0/6  regret 12  50 steps/s"
+
+
+def test_a_line_counts_the_runs(tmp_path: Path):
+    cell = Cell("cell", make_run("c-trpo", env="probe/Speed-v0"))
+    written = io.StringIO()
+    Board([cell], tmp_path, Console(file=written)).show(["cell"])
+    assert written.getvalue() == "0 of 1 runs, 0%, --:-- left: cell 0%\n"

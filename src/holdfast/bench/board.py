@@ -76,7 +76,7 @@ class Board:
         left = clock((whole - made) / pace if pace > 0 else None)
         done = sum((self.out / name / "done.json").exists() for name in self.total)
         failed = f", {self.failed} failed" if self.failed else ""
-        head = f"{done} of {len(self.total)} cells{failed}, {made / whole:.0%}, {left} left"
+        head = f"{done} of {len(self.total)} runs{failed}, {made / whole:.0%}, {left} left"
         if self.live is None:
             each = "; ".join(
                 f"{name} {self.steps(name) / self.total[name]:.0%}" for name in running

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt as stop:
         what, code = process.describe(stop)
-        training.fail(f"{what}.", code)
+        training.fail("; ".join([what, *getattr(stop, "__notes__", ())]) + ".", code)
     except (ValueError, RuntimeError, OSError) as error:
         flush("\n" if isinstance(error, BrokenPipeError) else "")  # a line tells whose pipe it was
         if os.environ.get("HOLDFAST_DEBUG"):

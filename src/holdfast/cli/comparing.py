@@ -59,7 +59,7 @@ def bench(
         out: Folder of the runs; by default runs/SUITE.
         retries: How often a run that died is taken up again.
         threads: Cores of each run.
-        dry_run: Print the cells and the estimate, run nothing.
+        dry_run: Print the runs and the estimate, run nothing.
         trust_env: Import the environments that the suite names, if they are not ours.
     """
     for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
@@ -90,6 +90,9 @@ def bench(
             failed = train_cells(grid, folder, ray, board, retries)
         else:
             failed = train_cells(grid, folder, Local(folder, at_once, threads), board, retries)
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"what was trained is kept in '{folder}', and the same command goes on")
+        raise
     finally:
         board.close()
     conclude(console, grid, folder, failed)
