@@ -219,3 +219,10 @@ def test_the_bar_shows_the_interval_closing(shortcut):
         shortcut.evaluate(episodes=10, until_decided=True, max_episodes=500, on_progress=bar.update)
         bar.progress.refresh()
     assert "limit 1.5" in out.getvalue() and " .. " in out.getvalue()
+
+
+def test_a_log_is_not_filled_with_the_bar():
+    text = io.StringIO()
+    with EvaluationBar(10, console=Console(file=text)) as bar:
+        bar.update(5, None)
+    assert text.getvalue() == ""

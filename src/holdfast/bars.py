@@ -192,9 +192,16 @@ def clock(seconds: float | None) -> str:
 
 
 def _progress(*columns: ProgressColumn, quiet: bool, console: Console | None) -> Progress:
-    """A bar that is gone when it is done."""
+    """A bar that is gone when it is done; nothing in a log."""
     console = console or Console(file=sys.stderr)
-    return Progress(*columns, console=console, transient=True, disable=quiet)
+    hidden = quiet or not (console.is_terminal or console.is_jupyter)
+    return Progress(*columns, console=console, transient=True, disable=hidden)
+
+
+def _stop(progress: Progress) -> None:
+    """Old versions of rich end a bar that is not shown with an empty line."""
+    if progress.live.is_started:
+        progress.stop()
 
 
 class EvaluationBar:
@@ -220,7 +227,7 @@ class EvaluationBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+        _stop(self.progress)
 
 
 class FilmBar:
@@ -250,7 +257,7 @@ class FilmBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+        _stop(self.progress)
         self.line.stop()
 
 

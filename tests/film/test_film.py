@@ -253,7 +253,7 @@ def test_a_log_is_not_filled_with_what_a_window_shows():
     with FilmBar(console=Console(file=text)) as bar:
         for step in range(50):
             bar.say(f"step {step}")
-    assert text.getvalue().strip() == "" and text.getvalue().count("\n") < 4
+    assert text.getvalue() == ""
 
 
 class Shown(Clock):
