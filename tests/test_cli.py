@@ -256,6 +256,8 @@ def test_numbers_and_pairs():
         (["resume", "/nonexistent-run"], "is not a run folder"),
         (["evaluate", "/nonexistent-run"], "is not a run folder"),
         (["list", "no-such-thing"], "unknown algorithm"),
+        (["envs", "probe/Sped-v0"], "did you mean 'probe/Speed-v0'"),
+        (["envs", "Pendulum-v1"], "`holdfast check Pendulum-v1` looks at any other"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(args, words, capsys, tmp_path, monkeypatch):

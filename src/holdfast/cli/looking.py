@@ -85,10 +85,15 @@ def envs_command(env: tyro.conf.Positional[str] = "") -> None:
             f"best safe return {probe.optimal_safe_return:g}, without limits "
             f"{probe.optimal_return:g}; at most {probe.horizon} steps"
         )
-    else:
+    elif env in known_ids():
         from holdfast.envs.native import describe
 
         console.print(str(describe(env)), markup=False)
+    else:
+        from holdfast.settings import nearest
+
+        other = f"`holdfast envs` lists ours, and `holdfast check {env}` looks at any other."
+        raise ValueError(f"'{env}' is none of ours{nearest(env, known_ids(), other)}")
 
 
 def check_command(
