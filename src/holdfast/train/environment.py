@@ -48,10 +48,13 @@ class Spaces:
     def refuse_other(self, other: Spaces) -> None:
         if not self.fits(other):
             raise ValueError(
-                f"this policy learned on observations of size {self.observation.shape[0]}, "
-                f"actions {self.action} and costs {', '.join(self.limits)}, and cannot act here: "
-                "name an environment that has them too."
+                f"this policy learned on {self.described()}, and cannot act on "
+                f"{other.described()}: name an environment that has the same."
             )
+
+    def described(self) -> str:
+        size, costs = self.observation.shape[0], ", ".join(self.limits)
+        return f"observations of size {size}, actions {self.action} and costs {costs}"
 
 
 def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
