@@ -208,7 +208,7 @@ def test_six_return_values():
          r"or pass cost= a function of \(obs, action, next_obs\)\.$"),
         (SixValues, {"constraints": ("hazard",)}, "no constraint 'hazard'; it reports hazards, "
          "vases; did you mean 'hazards'"),
-        (Walk, {"constraints": ("hazards",)}, "reports one cost, but constraints are 'hazards'"),
+        (Walk, {"constraints": ("hazards",)}, "but constraints are 'hazards': call it 'cost'"),
         (lambda: Walk(info_vector), {"constraints": ("a",)}, "2 unnamed costs.*name all 2"),
         (Walk, {"constraints": "hazards"}, "must be different names in a tuple"),
         (Walk, {"constraints": ("a", "a")}, "must be different names"),

@@ -169,7 +169,10 @@ def _mismatch(label: str, seen: Transition, count: int, constraints: tuple[str, 
     asked = ", ".join(repr(name) for name in constraints)
     if not available:
         have = "one cost" if count == 1 else f"{count} unnamed costs"
-        remedy = "leave constraints out" if count == 1 else f"name all {count}"
+        remedy = f"name all {count}"
+        if count == 1:
+            keys = ", ".join(f"info['cost_{name.removeprefix('cost_')}']" for name in constraints)
+            remedy = f"call it 'cost', or report {keys} too"
         return f"Env {label} reports {have}, but constraints are {asked}: {remedy}."
     unknown = next((n for n in constraints if n.removeprefix("cost_") not in available), asked)
     close = near_miss(unknown, available)
