@@ -137,6 +137,7 @@ def test_what_is_not_finite_raises(bad):
     [
         ("box", np.zeros(4)),
         ("box", np.zeros((1, 1, 3))),
+        ("box", 0.5),
         ("box", {"level": np.zeros(3)}),
         ("image", np.zeros((2, 3, 2))),
         ("discrete", 4),
@@ -148,8 +149,10 @@ def test_what_is_not_finite_raises(bad):
 )
 def test_another_observation_is_refused(kind, obs):
     agent = untrained(OBSERVATIONS[kind], ACTIONS["discrete"])
-    with pytest.raises(ValueError, match="no observation of the environment that was trained on"):
+    told = "no observation of the environment that was trained on"
+    with pytest.raises(ValueError, match=told) as caught:
         agent.predict(obs)
+    assert "-1 axes" not in str(caught.value)
 
 
 def test_native_tasks_are_clipped_too():

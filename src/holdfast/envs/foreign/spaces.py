@@ -76,7 +76,7 @@ def read_observations(space: gym.Space[Any], given: Any) -> tuple[NDArray[Any], 
         shape = as_array(value).shape
         extra = len(shape) - len(leaf.shape or ())
         if extra not in (0, 1):
-            raise ValueError(f"{extra} axes too many")
+            raise ValueError(f"it has {len(shape)} axes")
         many = mapped(lambda part: as_array(part)[None], given) if extra == 0 else given
         flat = flatten_batch(space, many, shape[0] if extra else 1)
         flat = flat.astype(_float_of(spaces.flatten_space(space)))
