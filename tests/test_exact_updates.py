@@ -206,6 +206,31 @@ def test_modes_by_hand():
     assert bool(algorithm.mode(was, careful, jnp.array([26.0]))[0])
 
 
+@pytest.mark.parametrize(
+    ("share", "cost", "confidence", "stays"),
+    [
+        (0.5, 24.0, 1.0, True),  # the step promises twice the margin
+        (2.0, 24.0, 1.0, False),  # half of it: this is as far as it gets
+        (2.0, 24.0, 0.0, True),  # published: without a margin only h·b counts
+        (2.0, 26.0, 1.0, True),  # above the limit nothing is over
+    ],
+)
+def test_recovery_ends_where_a_step_changes_less_than_the_margin(
+    share, cost, confidence, stays, float64
+):
+    pi = two_action_policy(0.3, 0.1)
+    algorithm = CTRPO(region=EXACT, margin_confidence=confidence)
+    learner = replace(learner_of(tabular_policy(pi), algorithm), extra=jnp.array([True]))
+    known = {"cost_return": jnp.array([cost]), "cost_limit": jnp.array([25.0])}
+    batch = replace(exact_batch(toy(), pi), **known)
+    update = lambda error: algorithm.improve(
+        learner, replace(batch, cost_error=jnp.asarray([error])), jax.random.key(0)
+    )
+    promised = -float(update(0.0).spent[0])
+    assert 0 < share * promised < 1.0  # the margin alone does not reach the limit
+    assert bool(update(share * promised).extra[0]) == stays
+
+
 def stepped(algorithm, pi, progress, limit):
     """The exact update at a point of a run, as (policy, metrics)."""
     batch = exact_batch(toy(), pi)

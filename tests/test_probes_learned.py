@@ -42,6 +42,16 @@ def test_two_constraints_hold_both_limits():
     assert rows[-1]["cost_regret/heat"] == rows[-1]["cost_regret/noise"] == 0.0
 
 
+def test_a_recovery_that_gets_no_further_ends():
+    """0.8 of heat's limit is out of reach of what this policy does: it must not stay in recovery,
+    at a return of 20.0, for ever."""
+    _, rows = trained("probe/Machines-v0", "c-trpo", steps=200_000)
+    late = rows[50:94]  # before it lands
+    mean = lambda column: sum(row[column] for row in late) / len(late)
+    assert 0 < mean("recovering") < 0.6 and mean("ep_return_raw") > 21
+    assert rows[-1]["cost_regret_raw"] < 0.5
+
+
 @pytest.mark.learning
 def test_half_cheetah_gains_1500_return_under_the_limit():
     """The demo's task at the published setting, 1M steps: published mean 1544, cost 17."""

@@ -8,9 +8,10 @@ Where J_i ≥ b_i no safe region exists: constraint i recovers, that is its A_i 
 region of the others, until J_i < h b_i. With several constraints in recovery A_i / b_i is weighted
 by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
 
-J_i is the estimate plus a margin of z standard errors. A run lands: in its last updates the policy
-changes only to bring costs below h b_i, so that it ends with one that measured so or was repaired;
-unless all J_i ≤ (1 − h) b_i, where the limits are far.
+J_i is the estimate plus a margin of z standard errors. As h b_i may be out of reach, a constraint
+below its limit has also recovered once a further step would change its cost by less than the margin.
+A run lands: in its last updates the policy changes only to bring costs below h b_i, so that it ends
+with one that measured so or was repaired; unless all J_i ≤ (1 − h) b_i, where the limits are far.
 """
 
 from collections.abc import Mapping
@@ -88,7 +89,8 @@ class CTRPO:
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         batch = in_units(batch, self.cost_scale)
-        upper = batch.cost_return + self.margin_confidence * batch.cost_error
+        margin = self.margin_confidence * batch.cost_error
+        upper = batch.cost_return + margin
         near = (upper > (1 - self.hysteresis) * batch.cost_limit).any()
         lands = near & (batch.progress >= 1 - self.landing)
         recovering = self.mode(learner.extra | lands, batch, upper)
@@ -104,7 +106,8 @@ class CTRPO:
             confidence=self.spent_confidence,
         )
         move = self.region.maximise(learner.policy, batch, advantage, barriers, self.accept())
-        return move.improvement(recovering, self.report(recovering, barriers))
+        over = (upper < batch.cost_limit) & (jnp.abs(move.trial.spent) < margin)
+        return move.improvement(recovering & ~over, self.report(recovering, barriers))
 
     def mode(self, was: Array, batch: Batch, upper: Array) -> Array:
         """[K] recovery is entered at J + z·se ≥ b and left once J < h·b and J + z·se < b."""
