@@ -51,10 +51,12 @@ def test_train_resume_evaluate_plot(tmp_path, capsys):
     assert "If the tail is as seen: yes" in said
     with pytest.raises(SystemExit) as stop:
         cli.main(
-            ["evaluate", str(out), "--until-decided", "--max-episodes", "40", "--cost-bound", "2e3"]
+            ["evaluate", str(out), "--until-decided", "--max-episodes", "4e1", "--cost-bound", "2e3"]
         )
     assert stop.value.code == 3
     assert "undecided; the mean cost is in [" in capsys.readouterr().out.replace("\n", " ")
+    cli.main(["plot", str(out), "-o", str(tmp_path / "curve.svg")])
+    assert (tmp_path / "curve.svg").stat().st_size > 0
     cli.main(["plot", str(out)])
     assert (out / "progress.png").read_bytes()[:4] == b"\x89PNG"
 

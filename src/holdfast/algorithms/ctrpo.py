@@ -9,8 +9,8 @@ region of the others, until J_i < h b_i. With several constraints in recovery A_
 by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
 
 J_i is the estimate plus a margin of z standard errors. As h b_i may be out of reach, a constraint
-below its limit has also recovered once a further step would change its cost by less than the margin.
-A run lands: in its last updates the policy changes only to bring costs below h b_i, so that it ends
+below its limit has also recovered once a further step would change its cost by less than that. A
+run lands: in its last updates the policy changes only to bring costs below h b_i, so that it ends
 with one that measured so or was repaired; unless all J_i ≤ (1 − h) b_i, where the limits are far.
 """
 

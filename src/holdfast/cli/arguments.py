@@ -9,7 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar
 
-from tyro.conf import UseAppendAction
+from tyro.conf import UseAppendAction, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
 from holdfast.runs.storage import local_copy
@@ -43,6 +43,8 @@ def whole(text: str) -> int:
 
 Whole = Annotated[int, one_word("INT", int, whole)]
 WholeOrNone = Annotated[int | None, one_word("INT", int | None, whole)]
+Out = Annotated[Path, arg(aliases=["-o"])]
+OutOrNone = Annotated[Path | None, arg(aliases=["-o"])]
 RunFolder = Annotated[Path, one_word("PATH|URI", Path, local_copy)]
 """One run, with its newest checkpoint."""
 Records = Annotated[Path, one_word("PATH|URI", Path, partial(local_copy, small=True))]
@@ -75,11 +77,11 @@ class EnvironmentOptions:
 class Judging:
     """How a policy is judged."""
 
-    episodes: int = 100
+    episodes: Whole = 100
     """How many fresh episodes to judge by."""
     until_decided: bool = False
     """Run more until the policy is proved safe or unsafe."""
-    max_episodes: int = 10_000
+    max_episodes: Whole = 10_000
     """Stop there even if nothing is proved."""
     cost_bound: float | None = None
     """The most that one episode can cost; native tasks and probes know it."""

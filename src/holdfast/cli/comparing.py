@@ -16,7 +16,7 @@ from holdfast.bench.estimate import effort
 from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
-from holdfast.cli.arguments import Records, WholeOrNone
+from holdfast.cli.arguments import Out, Records, WholeOrNone
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
 from holdfast.run import from_json
@@ -179,7 +179,7 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
 
 def report_command(
     dirs: tyro.conf.Positional[tuple[Records, ...]],
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report"),
+    out: Out = Path("report"),
     watch: bool = False,
     title: str = "Safe reinforcement learning: a comparison",
     steps: WholeOrNone = None,

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.arguments import RunFolder
+from holdfast.cli.arguments import OutOrNone, RunFolder
 
 
 def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
@@ -46,7 +44,7 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
             console.print("  nothing")
 
 
-def plot_command(run: tyro.conf.Positional[RunFolder], out: Path | None = None) -> None:
+def plot_command(run: tyro.conf.Positional[RunFolder], out: OutOrNone = None) -> None:
     """Draw return, cost against limit and regret of a run.
 
     Args:

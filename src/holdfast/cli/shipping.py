@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 from rich.console import Console
 
-from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder
-
-Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+from holdfast.cli.arguments import (
+    EnvironmentOptions,
+    Judging,
+    Out,
+    OutOrNone,
+    RunFolder,
+    Whole,
+)
 
 
 def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy.onnx")) -> None:
@@ -32,10 +36,10 @@ def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy
 
 def watch_command(
     run: tyro.conf.Positional[RunFolder],
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
-    episodes: int = 1,
+    out: OutOrNone = None,
+    episodes: Whole = 1,
     seeds: tuple[int, ...] = (),
-    worst_of: int = 0,
+    worst_of: Whole = 0,
     seed: int = 1_000_000,
     greedy: bool = False,
     frames: int = 250,
@@ -78,7 +82,7 @@ def watch_command(
 
 def certify_command(
     run: tyro.conf.Positional[RunFolder],
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
+    out: OutOrNone = None,
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(episodes=200),
     environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
     film: bool = True,

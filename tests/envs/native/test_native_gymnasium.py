@@ -167,7 +167,7 @@ def test_descriptions() -> None:
     assert text.constraints == ("cost", "hazards", "buttons", "gremlins")
     assert text.objects == (("buttons", 4), ("goal", 1), ("hazards", 4), ("gremlins", 4))
     assert text.seconds_per_step == pytest.approx(0.04)
-    assert "4 gremlins" in str(text)
+    assert "4 gremlins" in str(text) and "limit         25 of each" in str(text)
     assert native.describe("SafetyHopperVelocity-v0").threshold == 0.37315
     assert native.describe("SafetyRacecarCircle2-v0").threshold == 1.125
     assert native.describe("SafetyRacecarGoal2-v0").action_high[0] == 20.0

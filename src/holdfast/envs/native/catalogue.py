@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from holdfast.envs.base import check_count
-from holdfast.envs.native.batch.lockstep import LockstepEnv
+from holdfast.envs.native.batch.lockstep import LIMIT, LockstepEnv
 from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.batch.velocity import VelocitySimulation
 from holdfast.envs.native.worlds import NATIVE_IDS
@@ -110,6 +110,7 @@ class Description:
             f"observations  {self.observation_size} numbers",
             f"actions       {len(self.action_low)} numbers in {spans}",
             f"constraints   {', '.join(self.constraints)}",
+            f"limit         {LIMIT:g} of each, unless you set one",
             f"info          {', '.join(self.info_keys)}",
             f"episode       {self.time_limit} steps of {self.seconds_per_step:g} s",
         ]
