@@ -51,7 +51,15 @@ def test_train_resume_evaluate_plot(tmp_path, capsys):
     assert "If the tail is as seen: yes" in said
     with pytest.raises(SystemExit) as stop:
         cli.main(
-            ["evaluate", str(out), "--until-decided", "--max-episodes", "4e1", "--cost-bound", "2e3"]
+            [
+                "evaluate",
+                str(out),
+                "--until-decided",
+                "--max-episodes",
+                "4e1",
+                "--cost-bound",
+                "2e3",
+            ]
         )
     assert stop.value.code == 3
     assert "undecided; the mean cost is in [" in capsys.readouterr().out.replace("\n", " ")
@@ -196,6 +204,18 @@ def test_workers_may_be_auto(capsys):
     assert " auto " in next(
         line for line in capsys.readouterr().out.splitlines() if "--workers" in line
     )
+
+
+def test_help_breaks_lines_only_where_the_screen_ends(capsys, monkeypatch):
+    """Not where a source file does."""
+    monkeypatch.setenv("COLUMNS", "200")
+    for command, words in (
+        ("bench", "of one seed 20,) instead of the suite's"),
+        ("report", "units of the IQM of CPO's, cost"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        assert words in capsys.readouterr().out
 
 
 def test_help_names_every_suite_and_figure(capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ class Command:
         if self.name == "train":
             found(args)
         else:
+            # tyro keeps the line breaks of an argument's help, whatever the width.
+            found.__doc__ = re.sub(r"\n {12}(?=\S)", " ", found.__doc__)
             tyro.cli(found, args=args, prog=f"holdfast {self.name}")
 
 
