@@ -387,9 +387,21 @@ def test_existing_folder_is_never_overwritten(tmp_path):
     with pytest.raises(ValueError, match=r"exists and is not empty: choose another.*--out"):
         create(tmp_path, small(), make_env("probe/Speed-v0", 4))
     assert (tmp_path / "notes.txt").read_text() == "mine"
-    create(tmp_path / "run", small(), make_env("probe/Speed-v0", 4))
+    env, path = make_env("probe/Speed-v0", 4), tmp_path / "run"
+    finish(create(path, small(), env), env)
     with pytest.raises(ValueError, match=r"exists and is not empty.*holdfast resume.*--out"):
-        create(tmp_path / "run", small(), make_env("probe/Speed-v0", 4))
+        create(path, small(), env)
+
+
+def test_a_run_that_ended_before_its_first_epoch_is_begun_anew(tmp_path):
+    """A remedy may need other settings. Unless it is in that epoch right now."""
+    env, path = make_env("probe/Speed-v0", 4), tmp_path / "run"
+    create(path, small(seed=1), env)
+    with checkpoint.locked(path / ".lock"), pytest.raises(ValueError, match="is not empty"):
+        create(path, small(seed=2), env)
+    assert open_folder(path).run.seed == 1
+    finish(create(path, small(seed=2), env), env)
+    assert open_folder(path).run.seed == 2 and (path / "done.json").exists()
 
 
 def trained(tmp_path, epochs=3):

@@ -125,5 +125,8 @@ def parse_limits(pairs: Iterable[str]) -> dict[str, float]:
         except ValueError:
             equals = ""
         if not name or not equals:
-            raise ValueError(f"--limit {pair} is not NAME=NUMBER; write --limit hazards=25.")
+            raise ValueError(
+                f"--limit {pair} is not NAME=NUMBER; write --limit hazards=25, or --cost-limit 25 "
+                "for all costs."
+            )
     return limits

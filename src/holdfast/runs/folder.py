@@ -64,9 +64,9 @@ def plain_word(value: object) -> str:
 
 
 def create(path: Path, run: Run, env: VecEnv) -> Folder:
-    """A new folder with its run.json; an existing run is never overwritten."""
+    """A new folder with its run.json; nothing that was trained is ever overwritten."""
     path = here(path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and not is_free(path):
         begun = (path / "run.json").exists()
         go_on = f"continue it with `holdfast resume {path}`, or " if begun else ""
         raise ValueError(
@@ -78,6 +78,16 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
     path.mkdir(parents=True, exist_ok=True)
     write_config(folder)
     return folder
+
+
+def is_free(path: Path) -> bool:
+    """Whether a run may begin there: an empty folder, or what is left of one without an epoch."""
+    if not path.is_dir() or not {file.name for file in path.iterdir()} <= {"run.json", ".lock"}:
+        return False
+    if not (path / ".lock").exists():
+        return True
+    with checkpoint.locked(path / ".lock") as mine:
+        return mine
 
 
 def write_config(folder: Folder) -> None:
