@@ -77,19 +77,24 @@ def screened(file: Path) -> list[Outcome]:
 
 
 def finals(folder: Path) -> Rows:
-    """A row for each task: what `holdfast evaluate --save` left of its final policies, by seed."""
-    rows = [
-        ["task", "seeds", "mean cost of each", "safe, if the tail is as seen", "proved at 95 %"]
-    ]
-    found: dict[str, dict[int, dict[str, Any]]] = {}
+    """A row for each task: what `holdfast evaluate --save` left of its final policies, by seed,
+    sampled and, where that was judged too, greedy."""
+    head = ["task", "seeds", "mean cost of each", "safe, if the tail is as seen", "proved at 95 %"]
+    rows = [[*head, "mean cost of each, greedy"]]
+    found: dict[str, dict[int, list[dict[str, Any]]]] = {}
     for file in folder.glob("*/evaluation_sampled.json"):
         run = json.loads((file.parent / "run.json").read_text())["run"]
-        found.setdefault(run["env"], {})[run["seed"]] = json.loads(file.read_text())
+        files = [file, file.with_name("evaluation_greedy.json")]
+        both = [json.loads(each.read_text()) for each in files if each.exists()]
+        found.setdefault(run["env"], {})[run["seed"]] = both
+    mean = lambda one: f"{next(iter(one['cost'].values()))['mean']:.1f}"
     for task, each in sorted(found.items()):
         judged = [each[seed] for seed in sorted(each)]
-        costs = ", ".join(f"{next(iter(one['cost'].values()))['mean']:.1f}" for one in judged)
-        said = [", ".join(str(one[key]) for one in judged) for key in VERDICTS]
-        rows.append([short(task), ", ".join(map(str, sorted(each))), costs, *said])
+        said = [", ".join(str(sampled[key]) for sampled, *_ in judged) for key in VERDICTS]
+        costs = ", ".join(mean(sampled) for sampled, *_ in judged)
+        greedy = ", ".join(mean(other[0]) if other else "–" for _, *other in judged)
+        seeds = ", ".join(map(str, sorted(each)))
+        rows.append([short(task), seeds, costs, *said, greedy if greedy.strip("–, ") else "–"])
     return rows
 
 

@@ -201,7 +201,11 @@ def test_final_policies_are_shown_seed_by_seed(tmp_path):
         file.write_text(json.dumps(said | {"safe_if_tail_as_seen": verdict}))
     write_run(tmp_path, 2, 1.0)  # not judged
     (_, row) = paired.finals(tmp_path)
-    assert row == ["Task", "0, 1", "8.0, 30.0", "yes, no", "undecided, undecided"]
+    told = ["Task", "0, 1", "8.0, 30.0", "yes, no", "undecided, undecided"]
+    assert row == [*told, "–"]
+    file.with_name("evaluation_greedy.json").write_text(json.dumps({"cost": {"c": {"mean": 5.0}}}))
+    (_, row) = paired.finals(tmp_path)
+    assert row == [*told, "5.0, –"]
 
 
 def test_only_what_stands_between_the_marks_is_replaced(tmp_path):
