@@ -19,7 +19,7 @@ import numpy as np
 from holdfast.core.stats import bootstrap, mean
 from holding import run_row
 from kept import Outcome, outcome
-from picture import short
+from picture import number, short
 
 Rows = list[list[str]]
 DEFAULT = "default"
@@ -46,7 +46,7 @@ def beside(runs: Sequence[Outcome], base: str) -> Rows:
             ]
             seeds = ", ".join(map(str, sorted(found)))
             name = f"**{label}**" if label == base else label
-            told = [f"{m:.4g}" for m in means]
+            told = [number(float(m)) for m in means]
             rows.append([short(task) if first else "", name, seeds, *told, *gaps])
             first = False
     return rows
@@ -60,9 +60,10 @@ def difference(gaps: Sequence[float]) -> str:
     if not gaps:
         return ""
     if len(gaps) == 1:
-        return f"{gaps[0]:+.3g}"
+        return number(gaps[0], "+")
     found = bootstrap([gaps], mean)
-    return f"{found.value:+.3g} ({found.low:+.3g} .. {found.high:+.3g})"
+    low, high = number(found.low, "+"), number(found.high, "+")
+    return f"{number(found.value, '+')} ({low} .. {high})"
 
 
 def screened(file: Path) -> list[Outcome]:
@@ -112,7 +113,7 @@ def crossings(folders: Mapping[str, Path]) -> Rows:
     rows = [["task", "", "seeds", *CROSSINGS]]
     for (task, name), each in sorted(found.items()):
         means = (np.nanmean([one[key] for one in each]) for key in CROSSINGS.values())
-        rows.append([short(task), name, str(len(each)), *(f"{value:.3g}" for value in means)])
+        rows.append([short(task), name, str(len(each)), *(number(float(value)) for value in means)])
     return rows
 
 

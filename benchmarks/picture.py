@@ -120,6 +120,6 @@ def bars(axis: Any, values: Sequence[float], theirs: dict[str, float]) -> None:
         axis.set_ylim(0, 1)
 
 
-def number(value: float) -> str:
-    """Three digits, and zero as such."""
-    return f"{value:.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
+def number(value: float, sign: str = "") -> str:
+    """Three digits, all that stand before the point, and zero as such; "+" shows every sign."""
+    return f"{value:{sign}.{'0f' if abs(value) >= 100 or value == 0 else '3g'}}"

@@ -36,12 +36,12 @@ Rows = list[list[str]]
 
 
 def shown(found: Estimate) -> str:
-    return f"{found.value:.4g} ({found.low:.4g} .. {found.high:.4g})"
+    return f"{number(found.value)} ({number(found.low)} .. {number(found.high)})"
 
 
 def mean_of(values: Sequence[float]) -> str:
     """With its interval; a single run has none."""
-    return shown(bootstrap([values], mean)) if len(values) > 1 else f"{values[0]:.4g}"
+    return shown(bootstrap([values], mean)) if len(values) > 1 else number(values[0])
 
 
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
@@ -131,7 +131,7 @@ def cell_table(
                     own = next(r for r in ours[steps][task, label] if r.seed == run.seed)
                     value, all_of = getattr(own, metric), column(ranges[steps][task, label], metric)
                     marks.append(min(all_of) <= value <= max(all_of))
-                    text = f"{value:.4g} ({min(all_of):.4g} .. {max(all_of):.4g})"
+                    text = f"{number(value)} ({number(min(all_of))} .. {number(max(all_of))})"
                     spelt.append(text if marks[-1] else f"**{text}**")
             name = f"{label}_{task}_seed{run.seed}"
             alone = "one seed" if len(runs) == 1 else "not known"
@@ -194,7 +194,7 @@ def readme_table(ours: Sequence[Outcome]) -> str:
             most, least = max(r for r, _ in pairs), min(c for _, c in pairs)
             best = lambda text, is_best: f"**{text}**" if is_best else text
             told = [
-                f"{best(f'{earned:.4g}', earned == most)}, {best(number(regret), regret == least)}"
+                f"{best(number(earned), earned == most)}, {best(number(regret), regret == least)}"
                 for earned, regret in pairs
             ]
             rows.append([short(task), str(len(runs)), number(means[2]), *told])
