@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kept runs show: numbers by hand, what is left out, and pages that say what results/ do."""
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -216,6 +217,24 @@ def test_only_what_stands_between_the_marks_is_replaced(tmp_path):
     assert file.read_text() == "a\n<!-- begin x -->\nnew\n<!-- end x -->\nb\n" + other
     with pytest.raises(ValueError, match="no marks for y"):
         proof.put(file, {"y": ""})
+
+
+def test_kept_runs_without_landing_are_the_defaults_until_it_lands():
+    """Made by code that is many commits apart, to the last digit: kept runs repeat."""
+    clock = {"steps_per_second", "time_rollout", "time_estimate", "time_update"}
+    pairs = sorted((ROOT / "results" / "holding").glob("c-trpo_landing=0_*/progress.csv"))
+    assert len(pairs) == 9
+    landed = []
+    for file in pairs:
+        base = file.parent.with_name(file.parent.name.replace("_landing=0", "")) / file.name
+        both = [csv.DictReader(path.read_text().splitlines()) for path in (file, base)]
+        same = [
+            all(a[name] == b[name] for name in a if name not in clock)
+            for a, b in zip(*both, strict=True)
+        ]
+        assert len(same) == 50 and all(same[:47]), file
+        landed.append(not all(same))
+    assert sum(landed) >= 6  # the control; the others were in recovery anyway
 
 
 def part(page, name):
