@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,18 @@ def published(file: Path, steps: int) -> list[Outcome]:
         Outcome(str(task), str(name), int(seed), *map(float, numbers), np.nan, np.nan)
         for task, name, seed, *numbers in zip(*(data[k][at] for k in names), strict=True)
     ]
+
+
+def grouped(runs: Sequence[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
+    """(task, label) → its runs."""
+    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for run in runs:
+        groups[run.task, run.label].append(run)
+    return dict(sorted(groups.items()))
+
+
+def column(runs: Sequence[Outcome], name: str) -> list[float]:
+    return [getattr(run, name) for run in runs]
 
 
 def not_run(folder: Path) -> dict[str, list[Cell]]:

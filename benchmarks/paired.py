@@ -19,9 +19,8 @@ import numpy as np
 from holdfast.core.stats import bootstrap, mean
 from holding import run_row
 from kept import Outcome, outcome
-from picture import number, short
+from tables import Rows, number, short
 
-Rows = list[list[str]]
 DEFAULT = "default"
 """The base of what was tried, as results/screening.csv names it."""
 

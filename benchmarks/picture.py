@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kept import Outcome
+from tables import number, short
 
 PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
     "SafetyHalfCheetahVelocity-v1": {
@@ -56,12 +57,6 @@ STYLE: dict[str, Any] = {
     "ytick.left": False,
     "ytick.labelleft": False,
 }
-
-
-def short(task: str) -> str:
-    """A task as tables name it: without prefix and version; of one's own the class."""
-    own = task.rpartition(":")[2]
-    return own.removeprefix("Safety").rpartition("-")[0] or own
 
 
 def draw(ours: Sequence[Outcome], file: Path) -> Path:
@@ -118,8 +113,3 @@ def bars(axis: Any, values: Sequence[float], theirs: dict[str, float]) -> None:
     axis.margins(y=0.18)
     if not any(heights.values()):
         axis.set_ylim(0, 1)
-
-
-def number(value: float, sign: str = "") -> str:
-    """Three digits, all that stand before the point, and zero as such; "+" shows every sign."""
-    return f"{value:{sign}.{'0f' if abs(value) >= 100 or value == 0 else '3g'}}"

@@ -7,9 +7,8 @@
 
 `keep` takes several folders of runs and adds to what is kept already. `write` puts into README.md
 and docs/, between their marks, what results/ holds now: our default beside published runs at equal
-steps, the cells of the reproduction, what has not run and by which command it would. `table` and
-`cells` print the two tables. Published files are read, never written: what becomes of them here are
-single figures.
+steps, the cells of the reproduction, what has not run and by which command it would. `table` prints
+the first. Published files are read, never written: what becomes of them here are single figures.
 """
 
 from __future__ import annotations
@@ -22,17 +21,18 @@ from pathlib import Path
 
 import numpy as np
 
+from cells import told_cells
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
-from kept import Outcome, keep, not_run, outcomes, published
+from kept import Outcome, column, grouped, keep, not_run, outcomes, published
 from paired import DEFAULT, beside, crossings, demo, finals, screened
-from picture import PUBLISHED, draw, number, short
+from picture import PUBLISHED, draw
+from tables import Rows, markdown, number, short
 
 ROOT = Path(__file__).parents[1]
 STEPS, LAST = 1_000_000, 10_000_000
 LIMIT = 25.0
 RIVALS = ("c-trpo", "cpo", "p3o")
 MARKS = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.S)
-Rows = list[list[str]]
 
 
 def shown(found: Estimate) -> str:
@@ -48,18 +48,6 @@ def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """The difference of two means with its interval, both resampled."""
     size = len(ours)
     return shown(bootstrap([ours, theirs], lambda x: mean(x[..., :size]) - mean(x[..., size:])))
-
-
-def grouped(runs: Sequence[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
-    """(task, label) → its runs."""
-    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for run in runs:
-        groups[run.task, run.label].append(run)
-    return dict(sorted(groups.items()))
-
-
-def column(runs: Sequence[Outcome], name: str) -> list[float]:
-    return [getattr(run, name) for run in runs]
 
 
 def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
@@ -105,57 +93,6 @@ def aggregate(ours: Sequence[Outcome], theirs: Sequence[Outcome], ends: Sequence
         found = [bootstrap(strata, iqm) for strata in scores]
         rows.append([name, *(f"{e.value:.3f} ({e.low:.3f} .. {e.high:.3f})" for e in found)])
     return rows
-
-
-def cell_table(
-    results: Path,
-    theirs: Mapping[int, Sequence[Outcome]],
-    causes: Mapping[str, str],
-) -> tuple[Rows, dict[str, int]]:
-    """A row for each run: its return and cost at each of the steps of `theirs`, where they lie in
-    the range of the published seeds, and why not where they do not; and how many do."""
-    ours = {steps: grouped(outcomes(results, steps)) for steps in theirs}
-    ranges = {steps: grouped(runs) for steps, runs in theirs.items()}
-    last = max(theirs)
-    words = [f"{name} at {steps / 1e6:g}M" for name in ("return", "cost") for steps in theirs]
-    rows = [["task", "algorithm", "seed", *words, "inside", "cause"]]
-    counts = {"cells": 0, "cells inside": 0, "numbers": 0, "numbers inside": 0}
-    for (task, label), runs in ours[last].items():
-        if (task, label) not in ranges[last]:
-            continue
-        for run in runs:
-            marks: list[bool] = []
-            spelt: list[str] = []
-            for metric in ("reward", "cost"):
-                for steps in theirs:
-                    own = next(r for r in ours[steps][task, label] if r.seed == run.seed)
-                    value, all_of = getattr(own, metric), column(ranges[steps][task, label], metric)
-                    marks.append(min(all_of) <= value <= max(all_of))
-                    text = f"{number(value)} ({number(min(all_of))} .. {number(max(all_of))})"
-                    spelt.append(text if marks[-1] else f"**{text}**")
-            name = f"{label}_{task}_seed{run.seed}"
-            alone = "one seed" if len(runs) == 1 else "not known"
-            cause = "" if all(marks) else causes.get(name, alone)
-            inside = "yes" if all(marks) else f"{sum(marks)} of {len(marks)}"
-            rows.append([short(task), label, str(run.seed), *spelt, inside, cause])
-            counts["cells"] += 1
-            counts["cells inside"] += all(marks)
-            counts["numbers"] += len(marks)
-            counts["numbers inside"] += sum(marks)
-    return rows, counts
-
-
-def read_causes(file: Path) -> dict[str, str]:
-    """Lines `CELL: why`, written by whoever has looked; a cell without one has no known cause."""
-    lines = file.read_text().splitlines() if file.exists() else []
-    pairs = (line.partition(":") for line in lines if line.strip() and not line.startswith("#"))
-    return {name.strip(): why.strip() for name, _, why in pairs}
-
-
-def markdown(rows: Rows) -> str:
-    head, *rest = rows
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rest]) + "\n"
 
 
 def filled(rows: Rows) -> str:
@@ -228,7 +165,7 @@ def write(root: Path, source: Path | None) -> None:
     put(root / "docs" / "holding.md", held)
     made = {"not_run": told_not_run(results / "reproduction")}
     if source:
-        made["cells"] = told_cells(results / "reproduction", source)
+        made["cells"] = told_cells(results, source)
     put(root / "docs" / "reproduction.md", made)
 
 
@@ -260,29 +197,14 @@ def rivals(results: Path) -> list[Outcome]:
     return [*theirs, *(r for r in outcomes(results / "ours") if (r.task, r.seed) in common)]
 
 
-def told_cells(results: Path, source: Path) -> str:
-    theirs = {steps: published(source, steps) for steps in (STEPS // 2, STEPS)}
-    rows, counts = cell_table(results, theirs, read_causes(results / "causes.txt"))
-    if len(rows) == 1:
-        return "No run is kept yet.\n"
-    share = counts["numbers inside"] / counts["numbers"]
-    told = (
-        f"{counts['cells inside']} of {counts['cells']} runs lie inside with all four numbers, and "
-        f"{counts['numbers inside']} of {counts['numbers']} numbers do ({share:.0%}; two of three "
-        "would, if ours were further seeds of the published code).\n\n"
-    )
-    return told + markdown(rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     copy = commands.add_parser("keep")
     copy.add_argument("folders", type=Path, nargs="+", help="runs, then where to keep them")
-    for name in ("table", "cells"):
-        show = commands.add_parser(name)
-        show.add_argument("results", type=Path)
-        show.add_argument("--published", type=Path, required=name == "cells")
+    show = commands.add_parser("table")
+    show.add_argument("results", type=Path)
+    show.add_argument("--published", type=Path)
     new = commands.add_parser("write")
     new.add_argument("--published", type=Path)
     chosen = parser.parse_args()
@@ -293,8 +215,6 @@ def main() -> None:
     elif chosen.command == "table":
         theirs = published(chosen.published, STEPS) if chosen.published else []
         print(markdown(table(outcomes(chosen.results, STEPS), theirs)))
-    elif chosen.command == "cells":
-        print(told_cells(chosen.results, chosen.published))
     else:
         write(ROOT, chosen.published)
 

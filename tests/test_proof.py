@@ -14,6 +14,7 @@ from holdfast.bench.suite import cells, load_suite
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import cells as reproduction  # noqa: E402
 import kept  # noqa: E402
 import paired  # noqa: E402
 import picture  # noqa: E402
@@ -167,7 +168,7 @@ def cell_rows(tmp_path, high, causes=None, seeds=(0, 1)):
         write_run(tmp_path, seed, 0.0)
     theirs = [outcome("c-trpo", k, 0.0, "Task-v0", k * high / 4, 25.0 * k) for k in range(5)]
     at = {500_000: theirs, 1_000_000: theirs}
-    return proof.cell_table(tmp_path, at, causes or {})
+    return reproduction.cell_table(tmp_path, at, causes or {})
 
 
 def test_a_cell_is_inside_where_all_its_numbers_are(tmp_path):
@@ -189,9 +190,31 @@ def test_an_outside_cell_has_its_cause_or_the_honest_reason(tmp_path):
     assert dict(zip(head, one, strict=True))["cause"] == "one seed"
     file = tmp_path / "causes.txt"
     file.write_text("# looked into\nc-trpo_Task-v0_seed0: it fell: twice\n\n")
-    ((head, one), _) = cell_rows(tmp_path / "known", 15.0, proof.read_causes(file), seeds=(0,))
+    ((head, one), _) = cell_rows(
+        tmp_path / "known", 15.0, reproduction.read_causes(file), seeds=(0,)
+    )
     assert dict(zip(head, one, strict=True))["cause"] == "it fell: twice"
-    assert proof.read_causes(tmp_path / "none.txt") == {}
+    assert reproduction.read_causes(tmp_path / "none.txt") == {}
+
+
+def test_ranks_tell_further_seeds_from_another_algorithm():
+    """By hand for one cell; then 40 cells of equal and of shifted seeds, on every scale."""
+    assert reproduction.shift([([9.0], [1.0, 2, 3, 4, 5])]).rank == 1
+    assert reproduction.shift([([0.0, 0.5], [1.0, 2, 3, 4, 5])]).rank == 0
+    middle = reproduction.shift([([3.0], [1.0, 2, 3, 4, 5])])
+    assert middle.rank == pytest.approx(0.5) and middle.p == 1
+    alone = reproduction.shift([([9.0], [1.0, 2, 3, 4, 5])])
+    assert alone.p == pytest.approx(1 / 3, abs=0.02)  # the highest or the lowest of six
+    rng = np.random.default_rng(1)
+    draw = lambda off: [
+        (scale * rng.normal(off, 1, 2), scale * rng.normal(0, 1, 5))
+        for scale in 10.0 ** np.arange(-2, 2, 0.1)
+    ]
+    same, higher, lower = (reproduction.shift(draw(off)) for off in (0.0, 0.8, -0.8))
+    assert 0.4 < same.rank < 0.6 and same.p > 0.05
+    assert higher.rank > 0.6 and higher.p < 0.01 and lower.rank < 0.4 and lower.p < 0.01
+    ps = [reproduction.shift(draw(0.0)).p for _ in range(60)]
+    assert 0.3 < np.mean(ps) < 0.7 and np.mean(np.array(ps) < 0.1) < 0.25  # no more than it says
 
 
 def test_final_policies_are_shown_seed_by_seed(tmp_path):
@@ -258,7 +281,7 @@ def test_tables_beside_published_runs_are_those_of_results(published):
     ours = kept.outcomes(ROOT / "results" / "ours", proof.STEPS)
     theirs = kept.published(source, proof.STEPS)
     assert proof.markdown(proof.table(ours, theirs)) in part("docs/holding.md", "ours")
-    cells_made = proof.told_cells(ROOT / "results" / "reproduction", source)
+    cells_made = reproduction.told_cells(ROOT / "results", source)
     assert cells_made in part("docs/reproduction.md", "cells")
     groups = proof.grouped(theirs)
     for task, known in picture.PUBLISHED.items():

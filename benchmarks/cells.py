@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cells of the reproduction: each run of ours beside the published seeds of its cell.
+
+Two questions. Where does each number lie: inside the range of the published seeds, or outside, and
+why? And all together: could ours be further seeds of the published code? If they were, their ranks
+among the published ones would be those of any other seeds, so the second question is answered by
+exchanging ours with published ones within each cell (`Shift`), without an assumption on how returns
+and costs scatter. Our default, which is another algorithm, shows that the answer can be no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+
+from kept import Outcome, column, grouped, outcomes, published
+from tables import Rows, markdown, number, short
+
+HALF, WHOLE = 500_000, 1_000_000
+METRICS = {"return": "reward", "cost": "cost"}
+RANKED = METRICS | {"regret": "smooth"}
+EXCHANGES = 20_000
+CAUSES = "reproduction/causes.txt"
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Where ours lie among published seeds, over all cells."""
+
+    rank: float
+    """Mean: 0 below all, 1 above all, 0.5 expected of further seeds."""
+    p: float
+    """How often seeds that are exchanged within each cell lie as far from 0.5, on either side."""
+
+
+def shift(cells: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Shift:
+    """Of pairs (ours, published), each cell counted alike."""
+    rng = np.random.default_rng(0)
+    seen: list[float] = []
+    drawn: list[np.ndarray] = []
+    for ours, theirs in cells:
+        size = len(ours)
+        ranks = (rankdata([*ours, *theirs]) - (size + 1) / 2) / len(theirs)  # means lie in [0, 1]
+        exchanged = rng.permuted(np.tile(ranks, (EXCHANGES, 1)), axis=1)
+        seen.append(ranks[:size].mean())
+        drawn.append(exchanged[:, :size].mean(1))
+    rank = float(np.mean(seen))
+    as_far = np.abs(np.mean(drawn, 0) - 0.5) >= abs(rank - 0.5) - 1e-12
+    return Shift(rank, (1 + int(as_far.sum())) / (1 + EXCHANGES))
+
+
+def shifts(folder: Path, theirs: Mapping[int, Sequence[Outcome]]) -> dict[str, Shift]:
+    """Of the runs in a folder: each number of the table below, and the regret."""
+    found: dict[str, Shift] = {}
+    for word, metric in RANKED.items():
+        for steps, runs in theirs.items():
+            mine, known = grouped(outcomes(folder, steps)), grouped(runs)
+            both = [(mine[cell], known[cell]) for cell in mine if cell in known]
+            pairs = [(column(own, metric), column(other, metric)) for own, other in both]
+            found[f"{word} at {steps / 1e6:g}M"] = shift(pairs)
+    return found
+
+
+def cell_table(
+    results: Path,
+    theirs: Mapping[int, Sequence[Outcome]],
+    causes: Mapping[str, str],
+) -> tuple[Rows, dict[str, int]]:
+    """A row for each run: its return and cost at each of the steps of `theirs`, where they lie in
+    the range of the published seeds, and why not where they do not; and how many do."""
+    ours = {steps: grouped(outcomes(results, steps)) for steps in theirs}
+    ranges = {steps: grouped(runs) for steps, runs in theirs.items()}
+    last = max(theirs)
+    words = [f"{name} at {steps / 1e6:g}M" for name in METRICS for steps in theirs]
+    rows = [["task", "algorithm", "seed", *words, "inside", "cause"]]
+    counts = {"cells": 0, "cells inside": 0, "numbers": 0, "numbers inside": 0}
+    for (task, label), runs in ours[last].items():
+        if (task, label) not in ranges[last]:
+            continue
+        for run in runs:
+            marks: list[bool] = []
+            spelt: list[str] = []
+            for metric in METRICS.values():
+                for steps in theirs:
+                    own = next(r for r in ours[steps][task, label] if r.seed == run.seed)
+                    value, all_of = getattr(own, metric), column(ranges[steps][task, label], metric)
+                    marks.append(min(all_of) <= value <= max(all_of))
+                    text = f"{number(value)} ({number(min(all_of))} .. {number(max(all_of))})"
+                    spelt.append(text if marks[-1] else f"**{text}**")
+            name = f"{label}_{task}_seed{run.seed}"
+            alone = "one seed" if len(runs) == 1 else "not known"
+            cause = "" if all(marks) else causes.get(name, alone)
+            inside = "yes" if all(marks) else f"{sum(marks)} of {len(marks)}"
+            rows.append([short(task), label, str(run.seed), *spelt, inside, cause])
+            counts["cells"] += 1
+            counts["cells inside"] += all(marks)
+            counts["numbers"] += len(marks)
+            counts["numbers inside"] += sum(marks)
+    return rows, counts
+
+
+def read_causes(file: Path) -> dict[str, str]:
+    """Lines `CELL: why`, written by whoever has looked; a cell without one has no known cause."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    pairs = (line.partition(":") for line in lines if line.strip() and not line.startswith("#"))
+    return {name.strip(): why.strip() for name, _, why in pairs}
+
+
+def told_cells(results: Path, source: Path) -> str:
+    """The part of docs/reproduction.md that needs the published runs."""
+    theirs = {steps: published(source, steps) for steps in (HALF, WHOLE)}
+    rows, counts = cell_table(results / "reproduction", theirs, read_causes(results / CAUSES))
+    if len(rows) == 1:
+        return "No run is kept yet.\n"
+    share = counts["numbers inside"] / counts["numbers"]
+    told = (
+        f"{counts['cells inside']} of {counts['cells']} runs lie inside with all four numbers, and "
+        f"{counts['numbers inside']} of {counts['numbers']} numbers do ({share:.0%}; two of three "
+        "would, if ours were further seeds of the published code).\n\n"
+    )
+    return told + markdown(shift_table(results, theirs)) + "\n" + markdown(rows)
+
+
+def shift_table(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> Rows:
+    """Mean rank and p of the reproduction, and of our default as the control."""
+    folders = {"reproduction": "preset `published`", "ours": "our default (control)"}
+    found = {name: shifts(results / folder, theirs) for folder, name in folders.items()}
+    rows = [["mean rank among published seeds", *next(iter(found.values()))]]
+    spelt = lambda one: f"{one.rank:.2f} (p = {one.p:.2g})"
+    return rows + [[name, *map(spelt, own.values())] for name, own in found.items()]
