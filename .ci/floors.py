@@ -7,7 +7,7 @@ from pathlib import Path
 
 project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 groups = [project["dependencies"], *project["optional-dependencies"].values()]
-lines = {line for group in groups for line in group if not line.startswith("holdfast[")}
+lines = {line for group in groups for line in group if not line.startswith("holdfast-rl[")}
 for line in sorted(lines):
     found = re.fullmatch(r"([\w-]+)>=([\d.]+)", line)
     if found is None:

@@ -28,7 +28,9 @@ def needed(text: str, found: dict[str, str]) -> dict[str, str]:
 lines = (Path(__file__).parents[1] / "constraints.txt").read_text().splitlines()
 pinned = [line.partition("==") for line in lines if line[:1].isalpha()]
 pins = {f"{name_of(name)}=={version}" for name, _, version in pinned}
-found = {line for line in needed("holdfast[dev]", {}).values() if not line.startswith("holdfast==")}
+found = {
+    line for line in needed("holdfast-rl[dev]", {}).values() if not line.startswith("holdfast-rl==")
+}
 if found != pins:
     raise SystemExit(
         f"constraints.txt pins {sorted(pins - found)} without need and lacks "

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build wheel and sdist, install each into an empty environment, and use it from another directory without the right to write
-# there or into the installation: what a user of `pip install holdfast` gets, without the checkout in reach.
+# there or into the installation: what a user of `pip install holdfast-rl` gets, without the checkout in reach.
 set -euo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
 work="$(mktemp -d)"

@@ -174,7 +174,7 @@ def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
 
 def test_a_missing_onnx_is_named_whole(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(RuntimeError, match=r"pip install 'holdfast\[onnx\]'"):
+    with pytest.raises(RuntimeError, match=r"pip install 'holdfast-rl\[onnx\]'"):
         optional("onnx", "onnx", "an ONNX export")
 
 

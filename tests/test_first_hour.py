@@ -24,7 +24,7 @@ def test_a_missing_extra_is_named_whole_and_leaves_no_folder(tmp_path, monkeypat
     with pytest.raises(SystemExit) as stop:
         cli.main(["train", "c-trpo", "probe/Speed-v0", *FLAGS, "--out", str(out), "--wandb", "p"])
     assert stop.value.code == 2 and not out.exists()
-    assert "pip install 'holdfast[wandb]'" in capsys.readouterr().err
+    assert "pip install 'holdfast-rl[wandb]'" in capsys.readouterr().err
 
 
 def test_a_remedy_is_never_cut():

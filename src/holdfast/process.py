@@ -13,7 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("holdfast", "jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
+DISTRIBUTION = "holdfast-rl"
+"""What pip calls us: the package index has another project under our own name."""
+OTHERS = ("jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
+PACKAGES = {"holdfast": DISTRIBUTION} | dict(zip(OTHERS, OTHERS, strict=True))
+"""What results depend on, and its distribution."""
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -26,9 +30,9 @@ def versions() -> dict[str, str]:
     And `commit`, that of our own code, where it runs from a git checkout.
     """
     found = {"python": platform.python_version(), "platform": platform.platform()}
-    for name in PACKAGES:
+    for name, distribution in PACKAGES.items():
         try:
-            found[name] = importlib.metadata.version(name)
+            found[name] = importlib.metadata.version(distribution)
         except importlib.metadata.PackageNotFoundError:
             continue
     head = commit(CHECKOUT)
@@ -63,6 +67,11 @@ def _reference(folder: Path, name: str) -> str:
     return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "")
 
 
+def pip_install(extra: str) -> str:
+    """The command that brings an extra."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
 def optional(module: str, extra: str, what: str) -> Any:
     """A module that `what` needs and an extra brings, or a sentence on how to get it."""
     package = module.partition(".")[0]
@@ -71,7 +80,7 @@ def optional(module: str, extra: str, what: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise RuntimeError(
-            f"{what} needs {package}, which is not installed: `pip install 'holdfast[{extra}]'`."
+            f"{what} needs {package}, which is not installed: `{pip_install(extra)}`."
         ) from error
 
 

@@ -28,7 +28,7 @@ CELLS = ("trpo_probe-Speed-v0_seed0", "trpo_probe-Speed-v0_seed1")
 
 def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(RuntimeError, match=r"pip install 'holdfast\[ray\]'"):
+    with pytest.raises(RuntimeError, match=r"pip install 'holdfast-rl\[ray\]'"):
         connect("local")
 
 

@@ -309,7 +309,7 @@ def test_what_is_not_known_is_refused():
         make_env(Slope, 2, cost=branching)
     with pytest.raises(ValueError, match="leave both out"):
         make_env(Slope, 2, workers=2)
-    with pytest.raises(ValueError, match=r"holdfast\[brax\]|Brax has no"):
+    with pytest.raises(ValueError, match=r"holdfast-rl\[brax\]|Brax has no"):
         make_env("brax/aant", 2)
     with pytest.raises(ValueError, match="does not say how to act"):
         make_env(lambda: type("Mute", (Slope,), {"action_size": None})(), 2)

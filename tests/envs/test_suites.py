@@ -111,7 +111,7 @@ def test_ids_arguments_and_time_limits(stand_ins):
 def test_a_missing_suite_names_the_extra(monkeypatch):
     for suite, module in (("brax", "brax"), ("playground", "mujoco_playground")):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(ValueError, match=rf"pip install 'holdfast\[{suite}\]'"):
+        with pytest.raises(ValueError, match=rf"pip install 'holdfast-rl\[{suite}\]'"):
             make_env(f"{suite}/some", 2, cost=fast)
 
 
@@ -142,7 +142,7 @@ def trains(name, **args):
 @pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")
 def test_brax():
-    pytest.importorskip("brax", reason="Brax is not installed: pip install 'holdfast[brax]'")
+    pytest.importorskip("brax", reason="Brax is not installed: pip install 'holdfast-rl[brax]'")
     epoch = trains("brax/inverted_pendulum", episode_length=20, backend="spring")
     assert epoch.metrics["ep_length"] <= 20
 

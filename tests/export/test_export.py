@@ -312,7 +312,7 @@ def test_refusals_say_what_to_do(tmp_path, monkeypatch):
         return real(name)
 
     monkeypatch.setattr(importlib, "import_module", without_onnx)
-    with pytest.raises(RuntimeError, match=r"pip install 'holdfast\[onnx\]'"):
+    with pytest.raises(RuntimeError, match=r"pip install 'holdfast-rl\[onnx\]'"):
         export(made, tmp_path / "policy.onnx")
     assert export(made, tmp_path / "policy.npz").largest == 0
     assert agreement.TOLERANCE == 1e-6

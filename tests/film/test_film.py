@@ -160,7 +160,7 @@ def test_without_ffmpeg_it_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(writers.importlib, "import_module", absent)
     monkeypatch.setattr(writers.shutil, "which", lambda _: None)
-    with pytest.raises(RuntimeError, match=r"pip install 'holdfast\[video\]'"):
+    with pytest.raises(RuntimeError, match=r"pip install 'holdfast-rl\[video\]'"):
         writers.find_ffmpeg()
 
 

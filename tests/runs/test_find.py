@@ -267,7 +267,7 @@ def test_missing_paths_and_missing_pyarrow(tmp_path: Path, monkeypatch: pytest.M
         load([tmp_path / "nowhere"])
     (tmp_path / "table.parquet").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(RuntimeError, match=r"pip install 'holdfast\[parquet\]'"):
+    with pytest.raises(RuntimeError, match=r"pip install 'holdfast-rl\[parquet\]'"):
         load([tmp_path])
 
 

@@ -16,7 +16,7 @@ from holdfast.agent import Agent
 from holdfast.certify.history import History
 from holdfast.envs.foreign.references import needs_consent
 from holdfast.evaluate import Evaluation
-from holdfast.process import versions
+from holdfast.process import DISTRIBUTION, versions
 from holdfast.run import Run
 from holdfast.runs import checkpoint
 from holdfast.runs.spaces import describe_space
@@ -182,7 +182,7 @@ def reproduce(judged: Judged) -> list[str]:
     preset = f" --preset {run.preset}" if run.preset else ""
     again = f"holdfast evaluate {judged.path}{flags}"
     return [
-        f"pip install holdfast=={versions()['holdfast']}",
+        f"pip install {DISTRIBUTION}=={versions()['holdfast']}",
         again,
         *([f"{again} --perturb {' '.join(judged.perturb)}"] if judged.perturb else []),
         f"holdfast train {run.name} {run.env} --seed {run.seed} "

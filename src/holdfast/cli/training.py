@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def fail(message: str, code: int) -> NoReturn:
     """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
     plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
-    words = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast[wandb]' is no markup
+    words = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast-rl[wandb]' is no markup
     Console(stderr=True, highlight=False).print(words, soft_wrap=True)
     raise SystemExit(code)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from holdfast.process import pip_install
 from holdfast.runs.checkpoint import write_atomic
 
 COLOURS = 128
@@ -73,7 +74,7 @@ def find_ffmpeg() -> str:
         found = shutil.which("ffmpeg")
     if found is None:
         raise RuntimeError(
-            "an MP4 needs ffmpeg, which is not here: run `pip install 'holdfast[video]'`, or write "
-            "a GIF (-o episode.gif)."
+            f"an MP4 needs ffmpeg, which is not here: run `{pip_install('video')}`, or write a GIF "
+            "(-o episode.gif)."
         )
     return found

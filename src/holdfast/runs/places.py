@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from holdfast.process import pip_install
 from holdfast.runs.checkpoint import CheckpointError, write_atomic
 
 TRIES, PAUSE = 4, 1.0
@@ -121,7 +122,7 @@ def _filesystem(uri: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise StorageError(
-            f"'{uri}' needs fsspec, which is not installed: `pip install 'holdfast[storage]'`."
+            f"'{uri}' needs fsspec, which is not installed: `{pip_install('storage')}`."
         ) from None
     try:
         fs, root = url_to_fs(uri)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from holdfast.process import pip_install
 from holdfast.settings import nearest
 
 SUITES = ("brax", "playground")
@@ -62,7 +63,7 @@ def open_suite(name: str, args: Mapping[str, object] | None = None) -> Functiona
     except ImportError as error:
         raise ValueError(
             f"Env {name!r} cannot be made: {error}; install what it needs with "
-            f"pip install 'holdfast[{suite}]'."
+            f"{pip_install(suite)}."
         ) from error
 
 
