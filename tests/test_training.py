@@ -206,6 +206,26 @@ def test_predicted_changes_are_compared_with_the_next_epoch(estimate):
     assert "spent" not in plain.metrics and "realised" not in plain.metrics
 
 
+@pytest.mark.parametrize("algorithm", ["p3o", "c3po", "c-trpo"])
+def test_a_run_is_the_beginning_of_a_longer_one_by_its_schedule(algorithm):
+    """To the last bit: what decays, grows or lands does so by `schedule_steps`."""
+    ends = {}
+    sizes = {"num_envs": 4, "epoch_steps": 200, "hidden": (8,), "cost_limit": 0.5}
+    for name, epochs, schedule in (("long", 8, 0), ("part", 2, 8 * 200), ("short", 2, 0)):
+        given = sizes | {"env": "probe/Speed-v0", "schedule_steps": schedule}
+        run = make_run(algorithm, steps=epochs * 200, **given)
+        epoch = next(itertools.islice(train(run, make_env("probe/Speed-v0", 4)), 1, None))
+        ends[name] = state_arrays(epoch.state)
+    same(ends["part"], ends["long"])
+    if algorithm != "c-trpo":  # which knows its end only where it lands
+        assert any((ends["short"][k] != v).any() for k, v in ends["long"].items())
+
+
+def test_a_schedule_is_no_shorter_than_its_run():
+    with pytest.raises(ValueError, match=r"schedule_steps=300 must be 0 or at least steps=400"):
+        make_run("p3o", env="probe/Speed-v0", steps=400, schedule_steps=300)
+
+
 def test_the_worst_case_is_told_and_changes_nothing():
     """It is above the prediction by what the KL adds, and the learned bits are the same."""
     ends = {}

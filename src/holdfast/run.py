@@ -50,6 +50,10 @@ class Run:
     """Which side of the deviation register; none: our own choice, setting by setting."""
     steps: int = 1_000_000
     """Environment steps in all, rounded up to whole epochs."""
+    schedule_steps: int = 0
+    """Steps over which rates decay, penalties grow and C-TRPO lands; 0: those of the run.
+
+    A run of a tenth of them is the first tenth of the long one."""
     seed: int = 0
     """Everything random follows from it."""
     cost_limit: float | None = None
@@ -127,7 +131,12 @@ class Run:
     def _check_sizes(self) -> None:
         sizes = ("steps", "num_envs", "epoch_steps", "save_every", "keep")
         check_range(self, "[1, inf)", "the defaults are usual", *sizes)
-        check_range(self, "[0, inf)", "0 is usual", "seed", "workers")
+        check_range(self, "[0, inf)", "0 is usual", "seed", "workers", "schedule_steps")
+        if 0 < self.schedule_steps < self.steps:
+            raise ValueError(
+                f"schedule_steps={self.schedule_steps} must be 0 or at least steps={self.steps}: a "
+                "schedule that has ended says nothing of the steps after it."
+            )
         for name, most in MOST.items():
             if getattr(self, name) > most:
                 raise ValueError(f"{name}={getattr(self, name)} must be at most {most}.")
@@ -204,6 +213,10 @@ class Run:
     @property
     def epochs(self) -> int:
         return -(-self.steps // self.epoch_steps)
+
+    @property
+    def schedule_epochs(self) -> int:
+        return -(-(self.schedule_steps or self.steps) // self.epoch_steps)
 
     @property
     def statistics(self) -> Literal["running", "epoch", "none"]:

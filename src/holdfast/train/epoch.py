@@ -130,7 +130,7 @@ def batch_of(
         horizon=number(1 / (1 - run.cost_gamma)),
         length=number(length),
         cost_lam=number(run.cost_lam),
-        progress=number((index - 1) / run.epochs),
+        progress=number((index - 1) / run.schedule_epochs),
         **parts,
     )
     return batch, {"explained_reward": explained[0], "explained_cost": min(explained[1:])}
