@@ -55,7 +55,6 @@ def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
     rows = [["task", "", "seeds", "return", "cost", "regret", "raw regret", "cost, last 15 epochs"]]
     for (task, label), runs in grouped(ours).items():
         others = {name: grouped(theirs).get((task, name), []) for name in RIVALS}
-        base = column(others[RIVALS[0]], "smooth")
         values = [mean_of(column(runs, k)) for k in METRICS]
         raw = mean_of(column(runs, "raw"))
         late = f"{np.mean(column(runs, 'late')):.1f}"
@@ -64,9 +63,9 @@ def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
             if found:
                 values = [mean_of(column(found, k)) for k in METRICS]
                 rows.append(["", f"{name}, published", str(len(found)), *values, "", ""])
-        if base and len(runs) > 1:
-            gap = apart(column(runs, "smooth"), base)
-            rows.append(["", "ours − published c-trpo", "", "", "", gap, "", ""])
+        if (base := others[RIVALS[0]]) and len(runs) > 1:
+            gaps = [apart(column(runs, k), column(base, k)) for k in METRICS]
+            rows.append(["", "ours − published c-trpo", "", *gaps, "", ""])
     return rows
 
 

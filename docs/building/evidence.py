@@ -144,12 +144,14 @@ def command(algorithm: str) -> str:
     return f"holdfast train {algorithm} {SHOWN}"
 
 
-SUITES = ("reproduction", "benchmarks/rivals.toml")
+SUITES = ("reproduction", "benchmarks/rivals.toml", "benchmarks/others.toml")
 """Where runs that results/ does not keep come from."""
 KEPT = {
     "ours": ", the default on seeds that no setting was chosen on but for one of Humanoid",
     "ours-long": ", the default to 10 million steps",
     "reproduction": ", with `--preset published`",
+    "others": ", with the defaults",
+    "rivals": ", with the defaults, on seeds of `ours`",
     "holding": ", the default and its parts on the seeds that they were chosen on",
 }
 """Folder of results/ → what its runs are, in the order of a page."""
