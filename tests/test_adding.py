@@ -13,6 +13,7 @@ import pytest
 import holdfast
 from holdfast.core.barrier import BARRIERS
 from holdfast.envs import native
+from holdfast.tabular.barrier import POTENTIALS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(holdfast.__file__).parent
@@ -47,11 +48,23 @@ def add_task(package: Path) -> None:
 
 
 def add_barrier(package: Path) -> None:
-    """An entry: φ = 1/x."""
+    """An entry in each of two tables: φ = 1/x."""
     left = "jnp.where(s < b, b - s, 1)"
     divergence = f"lambda b, s: jnp.where(s < b, s**2 / (b**2 * {left}), jnp.inf)"
     entry = f'    "reciprocal": Barrier({divergence}, lambda b: 2 / b**3),\n'
     insert(package / "core/barrier.py", '    "entropy": ', entry)
+    potential = """Potential(
+        slope=lambda x: -1 / x**2,
+        curvature=lambda x: 2 / x**3,
+        softness=lambda x: x**3 / 2,
+        unit=lambda slack, u: u**2 / (slack * (1 - u)),
+        at_limit=lambda slack: np.full_like(slack, np.inf),
+        unit_reversed=lambda slack, u: (u / (1 - u)) ** 2 / slack,
+        shifted=lambda y0, kappa: (y0**-2 + kappa) ** -0.5,
+        conjugate=lambda y0, kappa: 2 * (1 - (1 + kappa * y0**2) ** 0.5) / y0,
+    )"""
+    entry = f'    "reciprocal": {potential},\n'
+    insert(package / "tabular/barrier.py", '    "entropy": ', entry)
 
 
 @pytest.fixture
@@ -113,8 +126,8 @@ def test_a_task_is_an_entry(package: Path) -> None:
     assert "max_episode_steps=50" in python(package, "-c", code)
 
 
-def test_a_barrier_is_an_entry(package: Path) -> None:
-    assert "reciprocal" not in BARRIERS
+def test_a_barrier_is_an_entry_in_two_tables(package: Path) -> None:
+    assert "reciprocal" not in BARRIERS and "reciprocal" not in POTENTIALS
     add_barrier(package)
     assert "{reciprocal,entropy," in command_line(package, "train c-trpo --help")
     code = (
@@ -124,6 +137,16 @@ def test_a_barrier_is_an_entry(package: Path) -> None:
         "print(costs.shape, (costs < cmdp.cost_limit).all())"
     )
     assert "(4, 1) True" in python(package, "-c", code)  # and it serves on exact problems
+    code = (
+        "from holdfast import tabular as t; from holdfast.tabular.figures import trust_regions; "
+        "metric, start = t.Geometry(1.0, 'reciprocal'), t.two_action_policy(0.3, 0.1); "
+        "follow = lambda path: path(t.toy(), start, [2.0], metric).policy; "
+        "print(abs(follow(t.flow) - follow(t.mirror_path)).max() < 1e-8); "
+        "square = trust_regions.Square.of; "
+        "trust_regions.Square.of = lambda cmdp, _: square(cmdp, 201); "  # coarse, to be quick
+        "drawn = trust_regions.draw(); print(len(drawn.figure.axes), drawn.rows[2][:2])"
+    )
+    assert "True\n12 ('C-TRPO reciprocal', 0.001)" in python(package, "-c", code)
     told = suite_on(package, "core/test_barrier.py", "reciprocal", "-v")
     assert "6 passed" in told and told.endswith("exit 0"), told
 

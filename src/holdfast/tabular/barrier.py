@@ -41,27 +41,28 @@ class Potential:
     """(y0, κ) ↦ max_y [−κ y − D_φ(y ‖ y0)], attained at `shifted(y0, κ)`."""
 
 
-ENTROPY = Potential(
-    slope=lambda x: np.log(x) + 1.0,
-    curvature=lambda x: 1.0 / x,
-    softness=lambda x: x,
-    unit=lambda slack, u: slack * ((1.0 - u) * np.log1p(-u) + u),
-    at_limit=lambda slack: slack,
-    unit_reversed=lambda slack, u: slack * (-np.log1p(-u) - u),
-    shifted=lambda y0, kappa: y0 * np.exp(-kappa),
-    conjugate=lambda y0, kappa: y0 * np.expm1(-kappa),
-)
-LOG = Potential(
-    slope=lambda x: -1.0 / x,
-    curvature=lambda x: 1.0 / x**2,
-    softness=lambda x: x**2,
-    unit=lambda slack, u: -np.log1p(-u) - u,
-    at_limit=lambda slack: np.full_like(slack, np.inf),
-    unit_reversed=lambda slack, u: np.log1p(-u) + u / (1.0 - u),
-    shifted=lambda y0, kappa: y0 / (1.0 + kappa * y0),
-    conjugate=lambda y0, kappa: -np.log1p(kappa * y0),
-)
-POTENTIALS = {"entropy": ENTROPY, "log": LOG}
+POTENTIALS = {
+    "entropy": Potential(
+        slope=lambda x: np.log(x) + 1.0,
+        curvature=lambda x: 1.0 / x,
+        softness=lambda x: x,
+        unit=lambda slack, u: slack * ((1.0 - u) * np.log1p(-u) + u),
+        at_limit=lambda slack: slack,
+        unit_reversed=lambda slack, u: slack * (-np.log1p(-u) - u),
+        shifted=lambda y0, kappa: y0 * np.exp(-kappa),
+        conjugate=lambda y0, kappa: y0 * np.expm1(-kappa),
+    ),
+    "log": Potential(
+        slope=lambda x: -1.0 / x,
+        curvature=lambda x: 1.0 / x**2,
+        softness=lambda x: x**2,
+        unit=lambda slack, u: -np.log1p(-u) - u,
+        at_limit=lambda slack: np.full_like(slack, np.inf),
+        unit_reversed=lambda slack, u: np.log1p(-u) + u / (1.0 - u),
+        shifted=lambda y0, kappa: y0 / (1.0 + kappa * y0),
+        conjugate=lambda y0, kappa: -np.log1p(kappa * y0),
+    ),
+}
 """What flows and exact updates know; `core.barrier.BARRIERS` is what the algorithms know."""
 
 

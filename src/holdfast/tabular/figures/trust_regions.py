@@ -21,8 +21,10 @@ CENTRES = (((0.6, 0.4), 0.05), ((0.5, 0.3), 0.01))
 def draw(own: FiniteCMDP | None = None) -> Drawing:
     cmdp = own or toy()
     square = Square.of(cmdp, 1201)
-    figure = canvas(8.6, 4.0)
-    panels: Any = figure.subplots(2, 5)
+    barriers = [f"C-TRPO, {barrier}" for barrier in POTENTIALS]
+    titles = ("TRPO, CPO", *barriers, "ideal, entropy", "logit models")
+    figure = canvas(1.72 * len(titles), 4.0)
+    panels: Any = figure.subplots(2, len(titles))
     rows: list[tuple[Any, ...]] = []
     for row, (centre, radius) in zip(panels, _centres(own), strict=True):
         old = evaluate(cmdp, two_action_policy(*centre))
@@ -31,25 +33,24 @@ def draw(own: FiniteCMDP | None = None) -> Drawing:
         regions = {("TRPO", 0.0): kl, ("CPO", 0.0): near}
         _region(row[0], square, kl, radius, INK, ":")
         _region(row[0], square, near, radius, SERIES[4], "-", fill=0.16)
-        for axes, barrier in zip(row[1:3], POTENTIALS, strict=True):
+        for axes, barrier in zip(row[1:-2], POTENTIALS, strict=True):
             _region(axes, square, kl, radius, INK, ":")
             for beta, colour in zip(BETAS, SERIES, strict=False):
                 reach = square.divergence(old, Geometry(beta, barrier))
                 regions[(f"C-TRPO {barrier}", beta)] = reach
                 _region(axes, square, reach, radius, colour, "-")
-        _region(row[3], square, kl, radius, INK, ":")
+        _region(row[-2], square, kl, radius, INK, ":")
         for beta, colour in zip(BETAS, SERIES, strict=False):
             reach = square.bregman(old, Geometry(beta))
             regions[("ideal entropy", beta)] = reach
-            _region(row[3], square, reach, radius, colour, "-")
-        for axes in row[:4]:
+            _region(row[-2], square, reach, radius, colour, "-")
+        for axes in row[:-1]:
             _frame(axes, square, old, np.asarray(centre), kl, radius)
-        _models(row[4], old, radius)
+        _models(row[-1], old, radius)
         row[0].set_ylabel(rf"$\pi_k=({centre[0]:.3g},{centre[1]:.3g}),\ \delta={radius:g}$")
         rows += [
             _summary(square, name, beta, centre, radius, d) for (name, beta), d in regions.items()
         ]
-    titles = ("TRPO, CPO", "C-TRPO, entropy", "C-TRPO, log", "ideal, entropy", "logit models")
     for axes, title in zip(panels[0], titles, strict=True):
         axes.set_title(title)
     figure.legend(handles=_legend(), loc="outside lower center", ncols=7)
