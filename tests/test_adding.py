@@ -47,6 +47,13 @@ def add_task(package: Path) -> None:
     insert(package / "envs/native/worlds/tasks.py", '    "Goal0": ', f'    "Goal3": {level},\n')
 
 
+def add_velocity_task(package: Path) -> None:
+    """An entry."""
+    entry = '    "SafetyHopperVelocity-v2": VelocityTask("Hopper", 0.5, time_limit=50),\n'
+    file = package / "envs/native/worlds/velocity_tasks.py"
+    insert(file, '    "SafetyAntVelocity-v1": ', entry)
+
+
 def add_barrier(package: Path) -> None:
     """An entry in each of two tables: φ = 1/x."""
     left = "jnp.where(s < b, b - s, 1)"
@@ -124,6 +131,15 @@ def test_a_task_is_an_entry(package: Path) -> None:
     assert "3 hazards" in told and told.endswith("exit 0"), told
     code = "import gymnasium, holdfast; print(gymnasium.make('holdfast/SafetyCarGoal3-v0').spec)"
     assert "max_episode_steps=50" in python(package, "-c", code)
+
+
+def test_a_velocity_task_is_an_entry(package: Path) -> None:
+    name = "SafetyHopperVelocity-v2"
+    assert name not in native.NATIVE_IDS
+    add_velocity_task(package)
+    told = command_line(package, f"envs {name}", f"check {name}")
+    assert "forward speed at most 0.5" in told and "50 steps" in told, told
+    assert told.endswith("exit 0"), told
 
 
 def test_a_barrier_is_an_entry_in_two_tables(package: Path) -> None:

@@ -9,6 +9,7 @@ from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.batch.velocity import VelocitySimulation
 from holdfast.envs.native.worlds import NATIVE_IDS
 from holdfast.envs.native.worlds.costs import available
+from holdfast.envs.native.worlds.rewards import REWARDS
 from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
 from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.worker import Start
@@ -68,15 +69,6 @@ def make(
     )
 
 
-GOALS = {
-    "goal": "drive to the goal, again and again",
-    "push": "push the box into the goal, again and again",
-    "button": "press the button that is the goal, again and again",
-    "circle": "run counter-clockwise along the circle",
-    "run": "run straight ahead",
-}
-
-
 @dataclass(frozen=True)
 class Description:
     """One native task."""
@@ -131,7 +123,7 @@ def describe(env_id: str) -> Description:
         threshold: float | None = task.threshold
     else:
         level = simulation.level
-        aim = GOALS[level.reward]
+        aim = REWARDS[level.reward].aim
         objects = tuple((kind.name, kind.number) for kind in level.kinds)
         threshold = level.limits[0] if level.limits[0] < float("inf") else None
     return Description(

@@ -88,15 +88,17 @@ def round_and_round(scene: Scene) -> Array:
 class Reward:
     """How a task pays."""
 
+    aim: str
+    """What for, in words."""
     distances: Callable[[Scene], Array]
     reached: Callable[[Scene, Array], NDArray[np.bool_]]
     motion: Callable[[Scene], Array] | None = None
 
 
 REWARDS = {
-    "goal": Reward(to_goal, near),
-    "push": Reward(to_box_and_goal, near),
-    "button": Reward(to_goal, pressed),
-    "circle": Reward(nothing, never, round_and_round),
-    "run": Reward(to_finish, never),
+    "goal": Reward("drive to the goal, again and again", to_goal, near),
+    "push": Reward("push the box into the goal, again and again", to_box_and_goal, near),
+    "button": Reward("press the button that is the goal, again and again", to_goal, pressed),
+    "circle": Reward("run counter-clockwise along the circle", nothing, never, round_and_round),
+    "run": Reward("run straight ahead", to_finish, never),
 }

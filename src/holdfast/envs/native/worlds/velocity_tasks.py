@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The velocity tasks as data: six robots, two sets of thresholds.
 
-Adding a robot or a threshold means adding an entry; `batch.velocity` reads nothing else.
+Adding a robot or a task means adding an entry; `batch.velocity` reads nothing else.
 """
 
 from collections.abc import Callable
@@ -105,25 +105,22 @@ class VelocityTask:
 
     robot: str
     threshold: float
-    sideways: bool
+    sideways: bool = False
     """Speed is √(vx² + vy²) rather than vx, which never costs when running backwards."""
     time_limit: int = 1000
 
 
-THRESHOLDS = {
-    "v1": {
-        "Ant": 2.6222, "HalfCheetah": 3.2096, "Hopper": 0.7402,
-        "Humanoid": 1.4149, "Swimmer": 0.2282, "Walker2d": 2.3415,
-    },
-    "v0": {
-        "Ant": 2.5745, "HalfCheetah": 2.8795, "Hopper": 0.37315,
-        "Humanoid": 2.3475, "Swimmer": 0.04845, "Walker2d": 1.7075,
-    },
-}  # fmt: skip
-SIDEWAYS = {("Ant", "v0"), ("Ant", "v1"), ("Humanoid", "v0"), ("Humanoid", "v1"), ("Swimmer", "v0")}
-
 VELOCITY_TASKS = {
-    f"Safety{robot}Velocity-{version}": VelocityTask(robot, threshold, (robot, version) in SIDEWAYS)
-    for version in ("v1", "v0")
-    for robot, threshold in THRESHOLDS[version].items()
+    "SafetyAntVelocity-v1": VelocityTask("Ant", 2.6222, sideways=True),
+    "SafetyHalfCheetahVelocity-v1": VelocityTask("HalfCheetah", 3.2096),
+    "SafetyHopperVelocity-v1": VelocityTask("Hopper", 0.7402),
+    "SafetyHumanoidVelocity-v1": VelocityTask("Humanoid", 1.4149, sideways=True),
+    "SafetySwimmerVelocity-v1": VelocityTask("Swimmer", 0.2282),
+    "SafetyWalker2dVelocity-v1": VelocityTask("Walker2d", 2.3415),
+    "SafetyAntVelocity-v0": VelocityTask("Ant", 2.5745, sideways=True),
+    "SafetyHalfCheetahVelocity-v0": VelocityTask("HalfCheetah", 2.8795),
+    "SafetyHopperVelocity-v0": VelocityTask("Hopper", 0.37315),
+    "SafetyHumanoidVelocity-v0": VelocityTask("Humanoid", 2.3475, sideways=True),
+    "SafetySwimmerVelocity-v0": VelocityTask("Swimmer", 0.04845, sideways=True),
+    "SafetyWalker2dVelocity-v0": VelocityTask("Walker2d", 1.7075),
 }
