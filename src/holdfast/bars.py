@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.verdict import Verdict
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.probe import PROBES
 from holdfast.run import Run
 from holdfast.runs.progress import Row, costs_of
@@ -38,7 +38,7 @@ def training_bar(
 
 def _unused(run: Run, env: VecEnv) -> str:
     """Why it does not act in as many processes as were asked for."""
-    if run.workers < 2 or getattr(env, "workers", 1) > 1:
+    if run.workers < 2 or facts_of(env).workers > 1:
         return ""
     why = "this environment acts in one process"
     if run.env in PROBES:

@@ -24,7 +24,7 @@ from holdfast.core.holding import violations
 from holdfast.core.stats import iqm
 from holdfast.core.verdict import Verdict, verdict
 from holdfast.envs.acting import Actor
-from holdfast.envs.base import VecEnv, episode_cost_bounds
+from holdfast.envs.base import VecEnv, episode_cost_bounds, facts_of
 from holdfast.envs.rollout import Playing, Round, play_round
 from holdfast.settings import nearest
 
@@ -194,7 +194,7 @@ def evaluate(
             deterministic,
             bounds,
             discount,
-            getattr(env, "workers", 1),
+            facts_of(env).workers,
         )
         said = result.verdict  # raises where a cost lies outside its bounds
         if on_progress is not None and until_decided:

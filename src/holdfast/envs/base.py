@@ -6,8 +6,8 @@ An environment resets itself in the step that ends an episode; the true successo
 so that bootstrapping needs no special case.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import gymnasium as gym
@@ -48,12 +48,8 @@ class Step:
 class VecEnv(Protocol):
     """N environments that step together and reset themselves.
 
-    Some attributes are optional. Two let safety be proved from episodes (`episode_cost_bounds`):
-    `cost_bounds`, the most that one step can cost, one number for each constraint (costs are never
-    negative then); and `time_limit`, the most steps of an episode (which also shows whether epochs
-    are long enough). `native_observation_space` and `native_action_space` are those of one
-    environment before they were made flat; `cost_limits` maps the names of constraints to the
-    limits that the task declares.
+    It may have the attributes of `Facts` too. `cost_bounds` and `time_limit` let safety be proved
+    from episodes (`episode_cost_bounds`).
     """
 
     num_envs: int
@@ -96,9 +92,37 @@ class Alterable(Protocol):
         ...
 
 
-OPTIONAL = (
-    "cost_bounds cost_limits cost_parts native_action_space native_observation_space time_limit"
-).split()
+@dataclass(frozen=True)
+class Facts:
+    """What a batch may say of itself, by attributes of these names."""
+
+    native_observation_space: gym.Space[Any]
+    """Of one environment before it was made flat."""
+    native_action_space: gym.Space[Any]
+    cost_bounds: tuple[float, ...] | None = None
+    """The most that one step can cost, for each constraint; costs are never negative then."""
+    cost_limits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The limits that the task declares, by the names of constraints."""
+    cost_parts: tuple[str, ...] = ()
+    """Names of the costs that its one cost is the sum of."""
+    time_limit: int | None = None
+    """The most steps of an episode."""
+    workers: int = 1
+    """Processes that share it."""
+    place: str = ""
+    """Where it acts, in words, if not in processes."""
+
+
+OPTIONAL = [fact.name for fact in fields(Facts)]
+
+
+def facts_of(env: VecEnv) -> Facts:
+    """What a batch says of itself, else the plain case."""
+    plain: dict[str, Any] = {
+        "native_observation_space": env.observation_space,
+        "native_action_space": env.action_space,
+    }
+    return Facts(**plain | {name: getattr(env, name) for name in OPTIONAL if hasattr(env, name)})
 
 
 def adopt(batch: object, source: object, names: Iterable[str] = OPTIONAL) -> None:
@@ -151,8 +175,8 @@ def episode_cost_bounds(env: VecEnv, discount: float = 1.0) -> tuple[float, ...]
 
     None where the environment does not say what a step can cost, or may run for ever undiscounted.
     """
-    bounds: tuple[float, ...] | None = getattr(env, "cost_bounds", None)
-    limit: int | None = getattr(env, "time_limit", None)
+    facts = facts_of(env)
+    bounds, limit = facts.cost_bounds, facts.time_limit
     if bounds is None or (limit is None and discount == 1):
         return None
     tail = 0.0 if limit is None else discount**limit

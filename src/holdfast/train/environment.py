@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.make import make_env
 from holdfast.run import Run
@@ -33,12 +32,9 @@ class Spaces:
     @classmethod
     def of(cls, run: Run, env: VecEnv) -> Spaces:
         limits = dict(zip(env.cost_names, resolve_limits(run, env).tolist(), strict=True))
-        plain = env.observation_space, env.action_space
-        native = (  # optional in a VecEnv
-            getattr(env, "native_observation_space", plain[0]),
-            getattr(env, "native_action_space", plain[1]),
-        )
-        return cls(*plain, limits, *native)
+        facts = facts_of(env)
+        native = facts.native_observation_space, facts.native_action_space
+        return cls(env.observation_space, env.action_space, limits, *native)
 
     def fits(self, other: Spaces) -> bool:
         """Whether a policy that learned here can act there, under constraints of the same names."""
@@ -65,9 +61,8 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
             f"no constraint is called '{unknown[0]}'; this environment reports "
             f"{', '.join(env.cost_names)}."
         )
-    declared: Mapping[str, float] = getattr(env, "cost_limits", {})  # optional in a VecEnv
-    if run.cost_criterion == "discounted":
-        declared = {}  # a task declares what the plain sum may be
+    # A task declares what the plain sum may be.
+    declared = facts_of(env).cost_limits if run.cost_criterion == "undiscounted" else {}
     fallback = {
         n: declared.get(n) if run.cost_limit is None else run.cost_limit for n in env.cost_names
     }
@@ -130,9 +125,9 @@ def steps_in_lockstep(run: Run) -> bool:
 
 def describe_acting(run: Run, env: VecEnv) -> str:
     """How a run collects its experience, in a line."""
-    workers = getattr(env, "workers", 1)
-    where = f"in {workers} worker processes" if workers > 1 else "in this process"
-    where = getattr(env, "place", where)  # devices, of environments in JAX
+    facts = facts_of(env)
+    where = f"in {facts.workers} worker processes" if facts.workers > 1 else "in this process"
+    where = facts.place or where
     seen = {"running": "moving with every step", "epoch": "frozen for each epoch", "none": "unused"}
     return f"{run.num_envs} environments {where}, observation statistics {seen[run.statistics]}"
 
@@ -145,7 +140,7 @@ def refuse_biased(run: Run, env: VecEnv) -> None:
             "finished episodes, and the resets cut the long ones; use cost_estimate='epoch'."
         )
     steps = run.epoch_steps // run.num_envs
-    limit: int | None = getattr(env, "time_limit", None)  # optional in a VecEnv
+    limit = facts_of(env).time_limit
     if run.cost_estimate == "epoch" and limit is not None and steps < limit:
         raise ValueError(
             f"{steps} steps of each environment and epoch cannot show what an episode of up to "

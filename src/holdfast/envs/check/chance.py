@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.make import make_env
@@ -50,7 +50,7 @@ def chance_in(
 ) -> Chance:
     """The cost of chance in an environment; where that adds up several, of each of them."""
     batch = make_env(env, 10, env_args=args, constraints=constraints, cost=cost)
-    parts: tuple[str, ...] = getattr(batch, "cost_parts", ())
+    parts = facts_of(batch).cost_parts
     if parts:
         batch.close()
         batch = make_env(env, 10, env_args=args, constraints=parts)
