@@ -65,28 +65,15 @@ def envs_command(env: tyro.conf.Positional[str] = "") -> None:
     Args:
         env: An id; none lists all.
     """
-    from holdfast.envs.make import known_ids
-    from holdfast.envs.probe import PROBES
+    from holdfast.envs.make import describe, known_ids
 
     console = Console(highlight=False)
     if not env:
         for name in known_ids():
             console.print(name)
         console.print("\nAny Gymnasium id that reports a cost works too: `holdfast check ENV`.")
-    elif env in PROBES:
-        probe = PROBES[env]
-        console.print(f"[bold]{env}[/]: {probe.summary}")
-        console.print(f"observations {probe.observation_space}")
-        console.print(f"actions      {probe.action_space}")
-        console.print(f"limits       {probe.cost_limits}")
-        console.print(
-            f"best safe return {probe.optimal_safe_return:g}, without limits "
-            f"{probe.optimal_return:g}; at most {probe.horizon} steps"
-        )
     elif env in known_ids():
-        from holdfast.envs.native import describe
-
-        console.print(str(describe(env)), markup=False)
+        console.print(describe(env), markup=False)
     else:
         from holdfast.settings import nearest
 

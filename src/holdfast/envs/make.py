@@ -168,6 +168,11 @@ def known_ids() -> tuple[str, ...]:
     return (*native.NATIVE_IDS, *PROBES)
 
 
+def describe(env_id: str) -> str:
+    """One of them in words."""
+    return f"{env_id}: {PROBES[env_id]}" if env_id in PROBES else str(native.describe(env_id))
+
+
 def _refuse_for_task(
     env_id: str, cost: CostFunction | None, env_args: Mapping[str, object] | None
 ) -> None:

@@ -49,6 +49,16 @@ class Probe:
     move: Callable[[State, NDArray[Any], Floats], Move]
     """(state, action, uniform) -> Move"""
 
+    def __str__(self) -> str:
+        return (
+            f"{self.summary}\n"
+            f"observations {self.observation_space}\n"
+            f"actions      {self.action_space}\n"
+            f"limits       {self.cost_limits}\n"
+            f"best safe return {self.optimal_safe_return:g}, without limits "
+            f"{self.optimal_return:g}; at most {self.horizon} steps"
+        )
+
 
 def _box(low: float, high: float, size: int) -> gym.spaces.Box:
     return gym.spaces.Box(low, high, (size,), np.float64)
