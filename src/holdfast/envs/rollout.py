@@ -204,13 +204,12 @@ class Played:
 def play(env: VecEnv, actor: Actor, wanted: Round) -> Iterator[Played]:
     """The steps of a round, until all its episodes have ended."""
     n, to_env = env.num_envs, action_map(env.action_space, actor.clip)
-    numbers = range(wanted.first, wanted.first + n)
-    generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
     obs, running = env.reset(wanted.seed + wanted.first), np.ones(n, np.bool_)
+    blocks = noise_of(actor, wanted, n)
     time, noise, memory = 0, None, actor.blank(n)
     while running.any():
-        if not wanted.deterministic and time % PATIENCE == 0:
-            noise = np.stack([actor.draw(rng, (PATIENCE,)) for rng in generators], 1)
+        if time % PATIENCE == 0:
+            noise = next(blocks)
         drawn = None if noise is None else noise[time % PATIENCE]
         chosen, memory = actor.act(actor.view(obs, memory), drawn)
         action = to_env(chosen)
@@ -220,22 +219,40 @@ def play(env: VecEnv, actor: Actor, wanted: Round) -> Iterator[Played]:
         obs, memory, time = step.obs, reset_memory(memory, step), time + 1
 
 
+def noise_of(actor: Actor, wanted: Round, n: int) -> Iterator[Float32 | None]:
+    """For each PATIENCE steps of a round its noise [PATIENCE, N, noise_size], if it has any."""
+    numbers = range(wanted.first, wanted.first + n)
+    generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
+    draw = lambda: np.stack([actor.draw(rng, (PATIENCE,)) for rng in generators], 1)
+    while True:
+        yield None if wanted.deterministic else draw()
+
+
 def play_round(
     env: VecEnv, actor: Actor, wanted: Round, on_progress: OnProgress | None = None
 ) -> NDArray[np.float64]:
-    """Rows [N, 2 + K] of return, length and costs of each episode of a round.
+    """Rows [N, 2 + K] of return, length and costs of each episode of a round."""
+    steps = (played.step for played in play(env, actor, wanted))
+    return add_up(env, steps, wanted.discount, on_progress)
+
+
+def add_up(
+    env: VecEnv, steps: Iterator[Step], discount: float = 1.0, on_progress: OnProgress | None = None
+) -> NDArray[np.float64]:
+    """Rows [N, 2 + K] of return, length and costs of the first episode of each environment.
 
     All of them count. Taking the first that finish would favour short ones, which are often the
     unsafe or the failed ones.
     """
-    n = env.num_envs
-    rows = np.zeros((n, 2 + len(env.cost_names)))
-    for played in play(env, actor, wanted):
-        cost = np.float64(wanted.discount) ** played.time * played.step.cost
-        each = np.column_stack([played.step.reward, np.ones(n), cost])
-        rows += played.running[:, None] * each
-        if on_progress is not None and (played.time + 1) % PATIENCE == 0:
-            on_progress((played.time + 1) * n)
+    n, time = env.num_envs, 0
+    rows, running = np.zeros((n, 2 + len(env.cost_names))), np.ones(n, np.bool_)
+    while running.any():
+        step = next(steps)
+        cost = np.float64(discount) ** time * step.cost
+        rows += running[:, None] * np.column_stack([step.reward, np.ones(n), cost])
+        running, time = running & ~(step.terminated | step.truncated), time + 1
+        if on_progress is not None and time % PATIENCE == 0:
+            on_progress(time * n)
     return rows
 
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.make import make_env
+from holdfast.envs.rollout import add_up
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,10 @@ def cost_of_chance(env: VecEnv, episodes: int = 100, seed: int = 0) -> Chance:
     """Rounds of one episode for each environment: the first to end would be the short ones."""
     rows: list[NDArray[np.float64]] = []
     rng, n = np.random.default_rng(seed), env.num_envs
+    steps = (env.step(sample_actions(env.action_space, n, rng)) for _ in count())
     for first in range(0, episodes, n):
         env.reset(seed + first)
-        row, running = np.zeros((n, 1 + len(env.cost_names))), np.ones(n, np.bool_)
-        while running.any():
-            step = env.step(sample_actions(env.action_space, n, rng))
-            row += running[:, None] * np.column_stack([np.ones(n), step.cost])
-            running &= ~(step.terminated | step.truncated)
-        rows.append(row)
+        rows.append(add_up(env, steps))
     table = np.concatenate(rows)[:episodes]
-    costs = {name: table[:, 1 + i] for i, name in enumerate(env.cost_names)}
-    return Chance(costs, table[:, 0].astype(np.int64))
+    costs = {name: table[:, 2 + i] for i, name in enumerate(env.cost_names)}
+    return Chance(costs, table[:, 1].astype(np.int64))

@@ -9,6 +9,7 @@ device; rewards, costs and ends go to the host, once an epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,7 +46,16 @@ from holdfast.envs.functional.worlds import (
     observe,
     step,
 )
-from holdfast.envs.rollout import PATIENCE, Rollout, Round, check_noise, collect, play_round
+from holdfast.envs.rollout import (
+    PATIENCE,
+    Rollout,
+    Round,
+    add_up,
+    check_noise,
+    collect,
+    noise_of,
+    play_round,
+)
 
 
 @dataclass(frozen=True)
@@ -145,22 +155,18 @@ class FunctionalEnv:
         """As `rollout.play_round`, with a hand-over every `PATIENCE` steps."""
         if actor.network.readers:
             return play_round(self, actor, wanted)
-        n, time = self.num_envs, 0
-        numbers = range(wanted.first, wanted.first + n)
-        generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
+        return add_up(self, self._steps(actor, wanted), wanted.discount)
+
+    def _steps(self, actor: Actor, wanted: Round) -> Iterator[Step]:
+        """The steps of a round, and on and on; what was observed stays on the devices."""
+        still = np.zeros((PATIENCE, self.num_envs, actor.noise_size), np.float32)
+        unseen = np.empty((self.num_envs, 0))
         self.reset(wanted.seed + wanted.first)
-        rows, running = np.zeros((n, 2 + len(self.cost_names))), np.ones(n, np.bool_)
-        noise = np.zeros((PATIENCE, n, actor.noise_size), np.float32)
-        while running.any():
-            if not wanted.deterministic:
-                noise = np.stack([actor.draw(rng, (PATIENCE,)) for rng in generators], 1)
-            out = self._act(actor, noise)[1]
+        for noise in noise_of(actor, wanted, self.num_envs):
+            out = self._act(actor, still if noise is None else noise)[1]
             names = ("reward", "cost", "terminated", "truncated")
-            for reward, cost, *ends in zip(*(np.asarray(out[name]) for name in names), strict=True):
-                paid = np.float64(wanted.discount) ** time * cost
-                rows += running[:, None] * np.column_stack([reward, np.ones(n), paid])
-                running, time = running & ~(ends[0] | ends[1]), time + 1
-        return rows
+            for told in zip(*(np.asarray(out[name]) for name in names), strict=True):
+                yield Step(unseen, unseen, *told)
 
     def snapshot(self) -> Snapshot:
         leaves = jax.tree_util.tree_flatten_with_path(self._started())[0]
