@@ -37,7 +37,7 @@ from holdfast.runs.spaces import describe_space
 from holdfast.runs.storage import local_copy
 from holdfast.runs.training import train_in_folder, write_run
 from holdfast.train import Epoch, train
-from holdfast.train.environment import Spaces, open_env
+from holdfast.train.environment import Given, Spaces, open_env
 from holdfast.train.state import State, actor_of
 
 
@@ -63,7 +63,7 @@ class Agent:
         self.state: State | None = None
         self.metrics: list[dict[str, float | int]] = []
         """One row for each epoch so far."""
-        self._given: tuple[Any, Any] = (None, None)
+        self._given: Given = (None, None)
         """Environment and cost function, as they were passed to `learn`."""
         self._trusted = False
 
@@ -101,7 +101,7 @@ class Agent:
         is given each `Epoch` and ends the training, in order, where it returns False.
         """
         env, cost = self._sources(env, cost)
-        run = self._next_run(env, cost, int(total_steps), settings)
+        run = self._next_run((env, cost), int(total_steps), settings)
         self._trusted |= trust_env
         batch = open_env(run, env, cost, trusted=self._trusted)
         self._given = env, cost
@@ -135,15 +135,16 @@ class Agent:
                 batch.close()
         return self
 
-    def _sources(self, env: Any, cost: Any) -> tuple[Any, Any]:
+    def _sources(self, env: EnvSource | VecEnv | None, cost: CostFunction | str | None) -> Given:
         """The environment and cost function, by default those passed before in this process."""
         before = self._given
         if env is None and before[0] is None and not self.run.env:
             raise ValueError("learn needs an environment, such as learn('probe/Speed-v0').")
         return before[0] if env is None else env, before[1] if cost is None else cost
 
-    def _next_run(self, env: Any, cost: Any, steps: int, settings: dict[str, Any]) -> Run:
+    def _next_run(self, given: Given, steps: int, settings: dict[str, Any]) -> Run:
         known: dict[str, Any] = {}
+        env, cost = given
         if env is not None and env is not self._given[0]:
             known["env"], known["env_args"] = name_env(env)
         if env is not None and is_batch(env):
@@ -316,7 +317,7 @@ class Agent:
         finally:
             view.close()
 
-    def _elsewhere(self, env: Any, args: Mapping[str, object] | None) -> Run:
+    def _elsewhere(self, env: EnvSource | VecEnv, args: Mapping[str, object] | None) -> Run:
         """The run with another environment, as many of it as there are."""
         name, own = name_env(env)
         count = size_of(env) if is_batch(env) else 1 if is_given(env) else self.run.num_envs

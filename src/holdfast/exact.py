@@ -9,14 +9,14 @@ itself, judged against the linear programme and the exact updates of `holdfast.t
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.algorithms import Algorithm
+from holdfast.algorithms import Algorithm, InTrustRegion
 from holdfast.core.critic import init_critics
 from holdfast.core.policies import Categorical
 from holdfast.core.types import Batch, Learner, sampled_batch
@@ -78,12 +78,16 @@ def probabilities(policy: Categorical, num_states: int) -> Floats:
     return softmax(np.asarray(logits, dtype=np.float64))
 
 
-def without_damping(algorithm: Any, radius: float | None = None) -> Any:
+Made = TypeVar("Made", bound=InTrustRegion)
+
+
+def without_damping(algorithm: Made, radius: float | None = None) -> Made:
     """The algorithm with an exact dense solve in its trust region, and maybe another radius."""
     region = replace(algorithm.region, damping=0.0, solver="dense", kl_average=False)
     if radius is not None:
         region = replace(region, radius=radius)
-    return replace(algorithm, region=region)
+    known: Any = algorithm  # a dataclass, which its protocol cannot say
+    return replace(known, region=region)
 
 
 def exact_run(
@@ -100,12 +104,12 @@ def exact_run(
             batch = replace(enumerated(cmdp, points[-1]), progress=jnp.asarray(k / updates))
             step = improve(learner, batch, jax.random.key(seed + k))
             learner = learner.improved(step)
-            law: Any = learner.policy
-            points.append(evaluate(cmdp, probabilities(law, cmdp.num_states)))
+            assert isinstance(learner.policy, Categorical)
+            points.append(evaluate(cmdp, probabilities(learner.policy, cmdp.num_states)))
     return Trajectory.of(np.arange(updates + 1.0), points, f"took all {updates} updates")
 
 
-def _learner(algorithm: Algorithm, cmdp: FiniteCMDP, start: Any, seed: int) -> Learner:
+def _learner(algorithm: Algorithm, cmdp: FiniteCMDP, start: Floats, seed: int) -> Learner:
     """Logits of the start policy; exact advantages need critics only to be trained jointly."""
     critics = init_critics(jax.random.key(seed), cmdp.num_states, cmdp.num_constraints, (1,))
     wide = lambda x: x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x

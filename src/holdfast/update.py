@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import jax
 from jax import Array
@@ -72,7 +73,15 @@ Updated = tuple[Learner, Metrics, Array | None]
 """The learner after an update, its metrics, and [K] what it predicts of the costs, if it does."""
 
 
-def concurrent(parts: Parts) -> Callable[..., Updated]:
+class Update(Protocol):
+    """What `concurrent` makes."""
+
+    def __call__(
+        self, learner: Learner, batch: Batch, key: Array, advantages: Advantages | None = None
+    ) -> Updated: ...
+
+
+def concurrent(parts: Parts) -> Update:
     """The whole update: policy and critics at once unless one needs the other.
 
     Where critics come first it takes the advantages as a function of critics too; without it the

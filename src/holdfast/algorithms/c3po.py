@@ -10,10 +10,11 @@ twice the weight.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 
 from holdfast.core.critic import CriticFit
@@ -56,7 +57,7 @@ class C3PO:
         check_range(self, "(0, 1]", "0.05 is usual", "slack_fraction")
         check_range(self, "(0, inf)", "'ppo' has no penalty", "kappa_start", "kappa_end")
 
-    def init(self, constraints: int, policy: Policy) -> Any:
+    def init(self, constraints: int, policy: Policy) -> optax.OptState:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 

@@ -9,9 +9,9 @@ w is the slope of −(1/t) log(b − J): the barrier is linearised at the curren
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
+import optax
 from jax import Array
 
 from holdfast.core.barrier import check_interior, recovery_weights
@@ -51,7 +51,7 @@ class IPO:
     def check_limits(self, limits: Mapping[str, float]) -> None:
         check_interior(limits)
 
-    def init(self, constraints: int, policy: Policy) -> Any:
+    def init(self, constraints: int, policy: Policy) -> optax.OptState:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 

@@ -8,9 +8,9 @@ positive part acts in each minibatch.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
+import optax
 from jax import Array
 
 from holdfast.core.first_order import (
@@ -46,7 +46,7 @@ class P3O:
         check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
         check_range(self, "(0, inf)", "'ppo' has no penalty", "kappa")
 
-    def init(self, constraints: int, policy: Policy) -> Any:
+    def init(self, constraints: int, policy: Policy) -> optax.OptState:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 

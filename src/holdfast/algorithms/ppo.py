@@ -7,8 +7,8 @@ Costs are ignored; their critics are still fitted and logged.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+import optax
 from jax import Array
 
 from holdfast.core.first_order import FirstOrder, JointCritic, clipped_loss
@@ -28,7 +28,7 @@ class PPO:
     def __post_init__(self) -> None:
         check_range(self, "(0, 1)", "0.2 is the usual choice", "clip")
 
-    def init(self, constraints: int, policy: Policy) -> Any:
+    def init(self, constraints: int, policy: Policy) -> optax.OptState:
         """The moments of the policy's Adam."""
         return self.loop.init(policy)
 

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
+from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.make import make_env
 from holdfast.run import Run
 
@@ -80,7 +82,13 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
     return np.array([known[name] for name in env.cost_names])
 
 
-def sources(run: Run, env: Any, cost: Any, trusted: bool) -> tuple[Any, Any]:
+Given = tuple[EnvSource | VecEnv | None, CostFunction | str | None]
+"""Environment and cost function, as a user passes them."""
+
+
+def sources(
+    run: Run, env: EnvSource | VecEnv | None, cost: CostFunction | str | None, trusted: bool
+) -> tuple[EnvSource | VecEnv, CostFunction | str | None]:
     """The environment and cost function that are given, else what the run names, with consent."""
     named = [name for name, given in ((run.env, env), (run.cost, cost)) if given is None]
     refuse_untrusted(named, run.env_args if env is None else {}, trusted)
@@ -90,8 +98,8 @@ def sources(run: Run, env: Any, cost: Any, trusted: bool) -> tuple[Any, Any]:
 
 def open_env(
     run: Run,
-    env: Any = None,
-    cost: Any = None,
+    env: EnvSource | VecEnv | None = None,
+    cost: CostFunction | str | None = None,
     *,
     to_evaluate: bool = False,
     trusted: bool = False,
