@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from holdfast import Agent, cli
+from holdfast.envs.base import facts_of
 from holdfast.envs.make import make_env
 from holdfast.envs.perturb import Perturbation, parse_perturbations, perturbed
 from holdfast.run import make_run
@@ -77,6 +78,13 @@ def test_sensor_noise_has_its_deviation_and_an_address():
     one, two = alone.step(action), pair.step(np.zeros((2, 1)))
     assert np.array_equal(one.obs[0], two.obs[0]) and not np.array_equal(one.obs[0], two.obs[1])
     assert one.reward[0] == 0 and one.cost[0, 0] == 1  # only sensors are noisy
+
+
+def test_a_perturbed_batch_says_of_itself_what_the_batch_behind_it_does():
+    env = make_env("probe/Speed-v0", 2)
+    env.workers = 3
+    said = facts_of(perturbed(env, Perturbation(action_delay=1), np.ones(1)))
+    assert said == facts_of(env) and said.workers == 3 and said.cost_limits == {"cost": 6.0}
 
 
 @pytest.mark.parametrize("task", ["SafetyHopperVelocity-v1", "SafetyPointGoal1-v0"])
