@@ -37,7 +37,7 @@ class Geometry:
     beta: float | tuple[float, ...] = 1.0
     """β, weight of the barriers: one for all constraints or one for each; 0 is plain NPG."""
     barrier: str = "entropy"
-    """φ: a key of `tabular.barrier.POTENTIALS`."""
+    """φ: `entropy` (x log x), `log` (−log x), or another key of `POTENTIALS`."""
     log_occupancy: bool = False
     """Parity with the published figure: barrier normals from ⟨c, log d⟩ instead of ⟨c, d⟩ (D32)."""
 
