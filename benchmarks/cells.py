@@ -81,19 +81,20 @@ def cell_table(
     for (task, label), runs in ours[last].items():
         if (task, label) not in ranges[last]:
             continue
-        for run in runs:
-            marks: list[bool] = []
-            spelt: list[str] = []
-            for metric in METRICS.values():
-                for steps in theirs:
-                    own = next(r for r in ours[steps][task, label] if r.seed == run.seed)
-                    value, all_of = getattr(own, metric), column(ranges[steps][task, label], metric)
-                    marks.append(min(all_of) <= value <= max(all_of))
-                    text = f"{number(value)} ({number(min(all_of))} .. {number(max(all_of))})"
-                    spelt.append(text if marks[-1] else f"**{text}**")
-            name = f"{label}_{task}_seed{run.seed}"
-            alone = "one seed" if len(runs) == 1 else "not known"
-            cause = "" if all(marks) else causes.get(name, alone)
+        numbers = [
+            (column(ours[steps][task, label], metric), column(ranges[steps][task, label], metric))
+            for metric in METRICS.values()
+            for steps in theirs
+        ]
+        for i, run in enumerate(runs):
+            marks = [min(known) <= own[i] <= max(known) for own, known in numbers]
+            spelt = [
+                f"{number(own[i])} ({number(min(known))} .. {number(max(known))})"
+                for own, known in numbers
+            ]
+            spelt = [x if mark else f"**{x}**" for x, mark in zip(spelt, marks, strict=True)]
+            outside = [pair for pair, mark in zip(numbers, marks, strict=True) if not mark]
+            cause = causes.get(f"{label}_{task}_seed{run.seed}", reason(outside)) if outside else ""
             inside = "yes" if all(marks) else f"{sum(marks)} of {len(marks)}"
             rows.append([short(task), label, str(run.seed), *spelt, inside, cause])
             counts["cells"] += 1
@@ -101,6 +102,14 @@ def cell_table(
             counts["numbers"] += len(marks)
             counts["numbers inside"] += sum(marks)
     return rows, counts
+
+
+def reason(outside: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
+    """What the numbers themselves say of those that lie outside: pairs (ours, published)."""
+    if len(outside[0][0]) == 1:
+        return "one seed"
+    meet = lambda own, known: min(own) <= max(known) and min(known) <= max(own)
+    return "scatter" if all(meet(*pair) for pair in outside) else "not known"
 
 
 def read_causes(file: Path) -> dict[str, str]:

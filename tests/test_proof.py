@@ -176,7 +176,7 @@ def test_a_cell_is_inside_where_all_its_numbers_are(tmp_path):
     told = [dict(zip(head, row, strict=True)) for row in rows]
     assert [row["seed"] for row in told] == ["0", "1"]
     assert [row["inside"] for row in told] == ["yes", "3 of 4"]
-    assert [row["cause"] for row in told] == ["", "not known"]
+    assert [row["cause"] for row in told] == ["", "scatter"]  # the other seed is inside
     assert told[0]["return at 1M"] == "20 (0 .. 20.5)"
     assert told[1]["return at 1M"] == "**21 (0 .. 20.5)**"
     assert (
@@ -195,6 +195,8 @@ def test_an_outside_cell_has_its_cause_or_the_honest_reason(tmp_path):
     )
     assert dict(zip(head, one, strict=True))["cause"] == "it fell: twice"
     assert reproduction.read_causes(tmp_path / "none.txt") == {}
+    ((head, *both), _) = cell_rows(tmp_path / "apart", 9.0)  # all of ours are above
+    assert [dict(zip(head, row, strict=True))["cause"] for row in both] == ["not known"] * 2
 
 
 def test_ranks_tell_further_seeds_from_another_algorithm():
