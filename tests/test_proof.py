@@ -3,7 +3,9 @@
 
 import csv
 import json
+import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -275,6 +277,48 @@ def test_the_pages_say_what_results_hold():
     missing = proof.told_not_run(ROOT / "results" / "reproduction")
     assert missing in part("docs/reproduction.md", "not_run")
     assert proof.readme_table(ours[1:]) != proof.readme_table(ours)  # it would be seen
+
+
+def test_the_pages_say_where_the_limit_is_not_held():
+    """Shares of epochs above it, by their own episodes."""
+    above = defaultdict(list)
+    for run in kept.outcomes(ROOT / "results" / "ours", proof.STEPS):
+        file = ROOT / "results" / "ours" / f"c-trpo_{run.task}_seed{run.seed}" / "progress.csv"
+        rows = csv.DictReader(file.read_text().splitlines())
+        above[proof.short(run.task)] += [float(row["ep_cost_raw"]) > proof.LIMIT for row in rows]
+    share = {task: round(100 * np.mean(epochs)) for task, epochs in above.items()}
+    ends = lambda own: f"{min(own)} to {max(own)} %"
+    walking = [value for task, value in share.items() if "Velocity" in task]
+    driving = [value for task, value in share.items() if "Velocity" not in task]
+    said = "on locomotion {} of the epochs are above the limit, on navigation {}"
+    page = lambda name: " ".join((ROOT / name).read_text().split())
+    for name in ("README.md", "docs/choosing.md"):
+        assert said.format(ends(walking), ends(driving)) in page(name)
+    assert len(share) == 8
+    for task, value in share.items():
+        assert re.search(
+            rf"\b{value} %( are above it)? on {task.removesuffix('Velocity')}\b",
+            page("docs/holding.md"),
+        )
+
+
+def test_aggregates_that_pages_name_are_those_of_the_table():
+    rows = part("docs/holding.md", "aggregate").splitlines()
+    told = {row.split("|")[1].strip(): row.split("|")[2:5] for row in rows if " .. " in row}
+    cost, reward, regret = (cell.strip() for cell in told["**ours**"])
+    first = lambda cell: cell.split()[0]
+    page = lambda name: (ROOT / name).read_text()
+    choosing, own = page("docs/choosing.md"), page("docs/algorithms/c-trpo.md")
+    assert f"{regret} over the eight tasks at a return of {first(reward)};" in choosing
+    _, theirs, least = (cell.strip() for cell in told["p3o, published"])
+    assert f"published P3O's is {least} at {first(theirs)} " in choosing
+    assert f"{-100 * float(first(cost)):.0f} % below it over the eight tasks" in choosing
+    assert (
+        f"{first(reward)}, published CPO's {first(told['cpo, published'][1].strip())}" in choosing
+    )
+    _, theirs, more = map(first, told["c-trpo, published"])
+    assert f"it is {more} there, and {first(regret)} with the default" in own
+    assert f"at a return of {theirs} and {first(reward)}\n" in own
 
 
 def test_tables_beside_published_runs_are_those_of_results(published):

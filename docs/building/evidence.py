@@ -147,7 +147,8 @@ def command(algorithm: str) -> str:
 SUITES = ("reproduction", "benchmarks/rivals.toml", "benchmarks/others.toml")
 """Where runs that results/ does not keep come from."""
 KEPT = {
-    "ours": ", the default on seeds that no setting was chosen on but for one of Humanoid",
+    "ours": ", the default on seeds that no setting was chosen on (but Humanoid's seed "
+    "20 had been seen before a change)",
     "ours-long": ", the default to 10 million steps",
     "reproduction": ", with `--preset published`",
     "others": ", with the defaults",
