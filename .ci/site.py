@@ -2,11 +2,18 @@
 """Check a built site: nothing is loaded from a network, and every link leads somewhere.
 
 Sphinx checks links between pages when it builds; this looks at what a browser will see, with raw
-HTML, scripts and styles. `python .ci/site.py build/site`
+HTML, scripts and styles. Where Chromium is installed it opens some pages on a phone and on a desk:
+none may be wider than the screen or log an error. `python .ci/site.py build/site`
 """
 
+import html
+import json
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -63,8 +70,64 @@ def faults(site: Path) -> list[str]:
     return found
 
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr "
+    "--allow-file-access-from-files --virtual-time-budget=60000 --dump-dom"
+).split()
+SHOWN = ("index", "theory", "holding", "migration/omnisafe")
+LOOK = """<body><script>
+const look = async (url, width, theme) => {
+  localStorage.setItem("theme", theme);
+  const frame = Object.assign(document.createElement("iframe"), { src: url, width, height: 900 });
+  document.body.replaceChildren(frame);
+  await new Promise((done) => (frame.onload = done));
+  await new Promise((done) => setTimeout(done, 300));
+  const { innerWidth, document: page } = frame.contentWindow;
+  return [page.documentElement.scrollWidth, innerWidth, page.body.dataset.theme];
+};
+(async () => {
+  const found = [];
+  for (const visit of VISITS) found.push(await look(...visit));
+  document.body.dataset.found = JSON.stringify(found);
+})();
+</script></body>
+"""
+"""Frames may be narrower than the narrowest window; files may be read by the flag above."""
+
+
+def browser() -> str | None:
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+def sights(site: Path, chromium: str, shown: Sequence[str] = SHOWN) -> list[str]:
+    """A sentence for each page that is wider than the screen, and for each logged error."""
+    visits = [(p, w, theme) for p in shown for w in (390, 1280) for theme in ("light", "dark")]
+    urls = [((site / f"{p}.html").as_uri(), w, theme) for p, w, theme in visits]
+    with tempfile.TemporaryDirectory() as folder:
+        (start := Path(folder) / "look.html").write_text(LOOK.replace("VISITS", json.dumps(urls)))
+        command = [chromium, *FLAGS, f"--user-data-dir={folder}/profile", start.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    match = re.search(r'data-found="([^"]*)"', done.stdout)
+    if not match:
+        return [f"Chromium did not finish looking: {done.stderr[-500:]}"]
+    found = [f"A page says: {line}" for line in re.findall(r".*CONSOLE.*", done.stderr)]
+    looked = json.loads(html.unescape(match[1]))
+    for (page, width, theme), (wide, inner, worn) in zip(visits, looked, strict=True):
+        if wide > inner or inner != width:
+            found.append(f"{page} is {wide} pixels wide on a screen of {inner} ({theme}).")
+        if worn != theme:
+            found.append(f"{page} was to be {theme} and is {worn}.")
+    return found
+
+
 if __name__ == "__main__":
     site = Path(sys.argv[1]).resolve()
     found = faults(site)
+    if chromium := browser():
+        found += sights(site, chromium)
+    else:
+        print("Chromium is not installed: widths and errors of pages were not looked at.")
     print("\n".join(found) or f"{site / 'index.html'}: every link leads somewhere, offline.")
     sys.exit(bool(found))

@@ -268,3 +268,26 @@ def test_the_site_check_finds_what_is_wrong(tmp_path):
     page.write_text(PAGE.format(""))
     (tmp_path / "a.css").write_text("@import 'https://fonts/x.css'; b { background: url(//c/d) }")
     assert len(check.faults(tmp_path)) == 2
+
+
+def test_the_site_check_opens_pages_in_a_browser(tmp_path):
+    """One that is too wide on a phone, one that logs an error, one that has no dark theme."""
+    check = module(ROOT / ".ci" / "site.py")
+    chromium = check.browser()
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    dressed = "<script>document.body.dataset.theme = localStorage.getItem('theme')</script>"
+    wide = '<div style="width: 700px">x</div>'
+    for name, text in {
+        "good": dressed,
+        "wide": wide + dressed,
+        "loud": "<script>console.error('oh')</script>" + dressed,
+        "bare": "<script>document.body.dataset.theme = 'light'</script>",
+    }.items():
+        (tmp_path / f"{name}.html").write_text(f"<!doctype html>{PAGE.format(text)}")
+    assert check.sights(tmp_path, chromium, ["good"]) == []
+    found = check.sights(tmp_path, chromium, ["wide"])
+    assert len(found) == 2 and all("on a screen of 390" in fault for fault in found)
+    found = check.sights(tmp_path, chromium, ["loud"])
+    assert len(found) == 4 and all('"oh"' in fault for fault in found)
+    assert check.sights(tmp_path, chromium, ["bare"]) == ["bare was to be dark and is light."] * 2
