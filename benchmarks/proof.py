@@ -151,32 +151,26 @@ def write(root: Path, source: Path | None) -> None:
     """All that README.md and docs/ show of results/; tables with published runs need these."""
     results = root / "results"
     ours = outcomes(results / "ours", STEPS)
-    put(root / "README.md", {"ours": readme_table(ours)})
     draw(ours, root / "docs" / "images" / "ours.png")
-    held = told_evidence(results)
+    pages = told_evidence(results)
     if source:
         theirs, ends = published(source, STEPS), published(source, LAST)
-        held |= {
+        pages["docs/holding.md"] |= {
             "ours": markdown(table(ours, theirs)),
             "aggregate": markdown(aggregate(ours, theirs, ends)),
             "long": filled(table(outcomes(results / "ours-long", LAST), ends)),
         }
-    put(root / "docs" / "holding.md", held)
-    made = {"not_run": told_not_run(results / "reproduction")}
-    if source:
-        made["cells"] = told_cells(results, source)
-    put(root / "docs" / "reproduction.md", made)
+        pages["docs/reproduction.md"]["cells"] = told_cells(results, source)
+    for page, parts in pages.items():
+        put(root / page, parts)
 
 
-def told_evidence(results: Path) -> dict[str, str]:
-    """The parts of docs/holding.md that need no published runs."""
+def told_evidence(results: Path) -> dict[str, dict[str, str]]:
+    """Page → its parts that need no published runs."""
     sentence, rows = demo(results / "demo_seeds.csv")
-    return {
+    holding = {
         "not_run": told_not_run(results / "ours"),
         "finals": filled(finals(results / "ours")),
-        "crossings": filled(
-            crossings({"default": results / "ours", "published": results / "reproduction"})
-        ),
         "long_not_run": told_not_run(results / "ours-long"),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
         "ablation_not_run": told_not_run(results / "holding"),
@@ -184,8 +178,18 @@ def told_evidence(results: Path) -> dict[str, str]:
         "unseen_not_run": told_not_run(results / "unseen"),
         "rivals": filled(beside(rivals(results), "c-trpo")),
         "rivals_not_run": told_not_run(results / "rivals"),
-        "tries": markdown(beside(screened(results / "screening.csv"), DEFAULT)),
         "demo": sentence + markdown(rows),
+    }
+    folders = {"default": results / "ours", "published": results / "reproduction"}
+    made = {
+        "crossings": filled(crossings(folders)),
+        "tries": markdown(beside(screened(results / "screening.csv"), DEFAULT)),
+    }
+    return {
+        "README.md": {"ours": readme_table(outcomes(results / "ours", STEPS))},
+        "docs/holding.md": holding,
+        "docs/default.md": made,
+        "docs/reproduction.md": {"not_run": told_not_run(results / "reproduction")},
     }
 
 
