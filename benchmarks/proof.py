@@ -50,8 +50,11 @@ def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return shown(bootstrap([ours, theirs], lambda x: mean(x[..., :size]) - mean(x[..., size:])))
 
 
-def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
-    """A row for ours and one for each rival on each task, the head first."""
+def table(
+    ours: Sequence[Outcome], theirs: Sequence[Outcome], repeated: Sequence[Outcome] = ()
+) -> Rows:
+    """A row for ours and one for each rival on each task, the head first; between them what this
+    code does with the published settings, so that code and settings are told apart."""
     rows = [["task", "", "seeds", "return", "cost", "regret", "raw regret", "cost, last 15 epochs"]]
     for (task, label), runs in grouped(ours).items():
         others = {name: grouped(theirs).get((task, name), []) for name in RIVALS}
@@ -59,6 +62,10 @@ def table(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
         raw = mean_of(column(runs, "raw"))
         late = f"{np.mean(column(runs, 'late')):.1f}"
         rows.append([short(task), f"**{label}**, ours", str(len(runs)), *values, raw, late])
+        if again := grouped(repeated).get((task, label)):
+            values = [mean_of(column(again, k)) for k in (*METRICS, "raw")]
+            late = f"{np.mean(column(again, 'late')):.1f}"
+            rows.append(["", f"{label}, published settings here", str(len(again)), *values, late])
         for name, found in others.items():
             if found:
                 values = [mean_of(column(found, k)) for k in METRICS]
@@ -156,7 +163,7 @@ def write(root: Path, source: Path | None) -> None:
     if source:
         theirs, ends = published(source, STEPS), published(source, LAST)
         pages["docs/holding.md"] |= {
-            "ours": markdown(table(ours, theirs)),
+            "ours": markdown(table(ours, theirs, outcomes(results / "reproduction", STEPS))),
             "aggregate": markdown(aggregate(ours, theirs, ends)),
             "long": filled(table(outcomes(results / "ours-long", LAST), ends)),
         }
