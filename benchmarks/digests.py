@@ -7,6 +7,8 @@
 
 A recording that was stopped goes on where it was. `--set` gives settings by name, so that a default
 which was meant to change can be set back: `record after.json --only /none --set normalise=running`.
+Values are JSON (`critic_first=false`, `beta=0.5`), or else text. A run that was refused trained
+nothing: `compare` counts it apart, and fails where there is no other.
 With `--cache FOLDER` recordings share what they compile: a function that a refactoring left alone
 is not compiled again.
 
@@ -121,16 +123,25 @@ def record(path: Path, only: str, given: dict[str, Any], workers: int, cache: st
 def compare(before: Path, after: Path) -> int:
     old, new = (json.loads(path.read_text()) for path in (before, after))
     common = [key for key in old if key in new]
+    refused = [key for key in common if "refused" in old[key] and "refused" in new[key]]
     differing: dict[str, list[str]] = {}
     added: set[str] = set()
     removed: set[str] = set()
     for key in common:
+        if ("refused" in old[key]) != ("refused" in new[key]):
+            differing[key] = [f"refused only {'before' if 'refused' in old[key] else 'after'}"]
+            continue
         added |= new[key].keys() - old[key].keys()
         removed |= old[key].keys() - new[key].keys()
         for name in old[key].keys() & new[key].keys():
             if old[key][name] != new[key][name]:
                 differing.setdefault(key, []).append(name)
-    print(f"{len(common)} runs compared, {len(common) - len(differing)} equal in every digest")
+    trained = [key for key in common if key not in refused]
+    equal = sum(key not in differing for key in trained)
+    print(f"{len(trained)} runs compared, {equal} equal in every digest")
+    if refused:
+        print(f"{len(refused)} runs refused before and after, which show nothing, such as")
+        print(f"  {refused[0]}: {old[refused[0]]['refused']}")
     for what, runs in (("only before", old.keys() - new.keys()), ("only after", new.keys() - old)):
         if runs:
             print(f"{what}: {', '.join(sorted(runs))}")
@@ -139,7 +150,16 @@ def compare(before: Path, after: Path) -> int:
             print(f"{what}: {', '.join(sorted(names))}")
     for key, names in differing.items():
         print(f"  {key}: {', '.join(sorted(names))}")
-    return 1 if differing or not common else 0
+    return 1 if differing or not trained else 0
+
+
+def read_setting(text: str) -> tuple[str, Any]:
+    """NAME=VALUE, the value as JSON, or as the text it is."""
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def main() -> int:
@@ -148,7 +168,7 @@ def main() -> int:
     recording = commands.add_parser("record")
     recording.add_argument("file", type=Path)
     recording.add_argument("--only", default="", help="runs whose name holds this text")
-    recording.add_argument("--set", nargs="*", default=[], help="settings, as NAME=VALUE")
+    recording.add_argument("--set", nargs="*", default=[], help="settings, as NAME=VALUE in JSON")
     recording.add_argument("--workers", type=int, default=2)
     recording.add_argument("--cache", help="a folder for compiled functions, kept and shared")
     comparing = commands.add_parser("compare")
@@ -157,7 +177,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "compare":
         return compare(given.before, given.after)
-    settings = dict(x.split("=", 1) for x in given.set)
+    settings = dict(map(read_setting, given.set))
     record(given.file, given.only, settings, given.workers, given.cache)
     return 0
 
