@@ -2,6 +2,7 @@
 """The deviation register as data: every row switches, both ways, and is recorded."""
 
 import json
+import re
 
 import pytest
 
@@ -62,6 +63,16 @@ def test_every_row_concerns_some_algorithm():
     for row in REGISTER:
         concerned = [run for run in runs if row.concerns(run.algorithm, run.env)]
         assert any(row.setting in preset_changes(run, "published") for run in concerned), row
+
+
+OWN = [row for row in REGISTER if re.fullmatch(r"algorithm\.\w+", row.setting)]
+
+
+@pytest.mark.parametrize("row", OWN, ids=lambda row: f"{row.code}-{row.setting}")
+def test_a_row_on_an_algorithms_own_field_names_its_types(row):
+    """Else it would switch a field of that name in any algorithm that comes."""
+    field = row.setting.removeprefix("algorithm.")
+    assert all(field in getattr(kind, "__dataclass_fields__", ()) for kind in row.only)
 
 
 def test_published_c_trpo_by_hand():

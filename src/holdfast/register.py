@@ -16,6 +16,7 @@ from holdfast.algorithms import (
     CSPO,
     CTRPO,
     CUP,
+    FOCOPS,
     IPO,
     P3O,
     PCPO,
@@ -39,7 +40,9 @@ class Deviation:
     published: object
     corrected: object
     only: tuple[type, ...] = (object,)
-    """The algorithms it concerns, by type; of these, those that have the setting."""
+    """The algorithms it concerns, by type; of these, those that have the setting.
+
+    A row on an algorithm's own field names them: another may have a field of that name."""
     unless: tuple[type, ...] = ()
     """Types that it does not concern."""
     task: str = ""
@@ -66,24 +69,24 @@ REGISTER: tuple[Deviation, ...] = (
     ),
     Deviation("D13", "algorithm.region.solver", "sum", "woodbury"),
     Deviation("D13", "algorithm.region.cg_eps", 1e-6, 0.0),
-    Deviation("D15", "algorithm.start_recovering", True, False),
+    Deviation("D15", "algorithm.start_recovering", True, False, only=(CTRPO,)),
     Deviation(
         "D16", "algorithm.critic.critic_minibatch", 256, 128, only=(CTRPO,), task="PointPush"
     ),
-    Deviation("D17", "algorithm.barrier", "entropy", "reversed-entropy"),
+    Deviation("D17", "algorithm.barrier", "entropy", "reversed-entropy", only=(CTRPO,)),
     Deviation("D18", "algorithm.cost_scale", "none", "episode", only=(CPO, PCPO, IPO, C3PO)),
-    Deviation("D18", "algorithm.centre", False, True),
-    Deviation("D19", "algorithm.dual", "flipped", "exact"),
+    Deviation("D18", "algorithm.centre", False, True, only=(P3O, C3PO)),
+    Deviation("D19", "algorithm.dual", "flipped", "exact", only=(CPO,)),
     Deviation("D20", "algorithm.region.quit_not_finite", True, False, only=(CPO, PCPO)),
-    Deviation("D21", "algorithm.sticky", "infeasible", "violated"),
-    Deviation("D22", "algorithm.reward_direction", "gradient", "natural"),
+    Deviation("D21", "algorithm.sticky", "infeasible", "violated", only=(CPO,)),
+    Deviation("D22", "algorithm.reward_direction", "gradient", "natural", only=(PCPO,)),
     Deviation("D23", "algorithm.region.backtracks", 200, 15, only=(PCPO,)),
-    Deviation("D23", "algorithm.reward_test", False, True),
-    Deviation("D24", "algorithm.flip_sign", True, False),
-    Deviation("D25", "algorithm.mask", "batch", "sample"),
-    Deviation("D26", "algorithm.rescale", True, False),
+    Deviation("D23", "algorithm.reward_test", False, True, only=(PCPO,)),
+    Deviation("D24", "algorithm.flip_sign", True, False, only=(IPO,)),
+    Deviation("D25", "algorithm.mask", "batch", "sample", only=(FOCOPS,)),
+    Deviation("D26", "algorithm.rescale", True, False, only=(FOCOPS,)),
     Deviation("D27", "algorithm.multiplier.multiplier_max", 0.2, 2.0, only=(CUP,)),
-    Deviation("D28", "algorithm.kappa", 10.0, 20.0),
+    Deviation("D28", "algorithm.kappa", 10.0, 20.0, only=(P3O,)),
     Deviation("D29", "algorithm.multiplier.multiplier_rule", "adam", "sgd"),
     Deviation("D29", "algorithm.multiplier.multiplier_lr", 0.035, 0.01),
     Deviation("D30", "algorithm.multiplier.pid_smoothing", 0.95, 0.0),
