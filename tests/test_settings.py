@@ -148,6 +148,57 @@ def test_infinity_lies_in_no_open_interval(settings, words):
         make_run("ppo", **settings)
 
 
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "bad", "words"),
+    [
+        ("trpo", "critic_lr", (0.0, -1.0), "must be positive; try 0.001"),
+        ("trpo", "critic_lr", (NAN, INF), "must be finite; try 0.001"),
+        ("trpo", "critic_passes", (0, -1), "must be at least 1; 10 and 128 are usual"),
+        ("trpo", "critic_minibatch", (0, -1), "must be at least 1; 10 and 128 are usual"),
+        ("trpo", "critic_l2", (-1.0,), "must not be negative; 0 switches it off"),
+        ("trpo", "critic_l2", (NAN, INF), "must be finite; 0 switches it off"),
+        ("trpo", "critic_max_norm", (0.0, -1.0), "must be positive; inf switches it off"),
+        ("trpo", "critic_max_norm", (NAN,), "must be finite; inf switches it off"),
+        ("ppo", "critic_lr", (0.0, -1.0), "must be positive; try 0.0003"),
+        ("ppo", "critic_lr", (NAN, INF), "must be finite; try 0.0003"),
+        ("ppo", "critic_l2", (-1.0,), "must not be negative; 0 switches it off"),
+        ("ppo", "critic_l2", (NAN, INF), "must be finite; 0 switches it off"),
+        ("trpo", "cg_eps", (-1.0,), "must not be negative; 0 switches it off"),
+        ("trpo", "cg_eps", (NAN, INF), "must be finite; 0 switches it off"),
+        ("ppo-lag", "multiplier_init", (-1.0,), "must not be negative; prices are never negative"),
+        ("ppo-lag", "multiplier_init", (NAN, INF), "must be finite; prices are never negative"),
+        ("ppo-lag", "multiplier_max", (0.0,), "multiplier_init=0.001 must lie between 0 and"),
+        ("ppo-lag", "multiplier_max", (-1.0,), "must not be negative; inf switches it off"),
+        ("ppo-lag", "multiplier_max", (NAN,), "must be finite; inf switches it off"),
+        ("cppo-pid", "multiplier_max", (-1.0,), "must not be negative; inf switches it off"),
+        ("cppo-pid", "multiplier_max", (NAN,), "must be finite; inf switches it off"),
+        (
+            "c-trpo",
+            "beta",
+            (0.0, -1.0, NAN, INF, (1.0, INF)),
+            "must be positive and finite; a small",
+        ),
+    ],
+)
+def test_bad_values_are_refused_with_reason_and_remedy(name, setting, bad, words):
+    for value in bad:
+        with pytest.raises(ValueError, match=re.escape(words)) as error:
+            make_run(name, **{setting: value})
+        assert f"{setting}={value}" in str(error.value)
+
+
+def test_what_switches_off_may_do_so():
+    critic = make_run("trpo", critic_l2=0.0, critic_max_norm=INF).algorithm.critic
+    assert critic.critic_l2 == 0 and critic.critic_max_norm == INF
+    assert make_run("ppo-lag", multiplier_max=INF).algorithm.multiplier.multiplier_max == INF
+    price = make_run("ppo-lag", multiplier_init=0.0, multiplier_max=0.0).algorithm.multiplier
+    assert price.multiplier_init == price.multiplier_max == 0
+    assert make_run("cppo-pid", multiplier_max=None).algorithm.multiplier.multiplier_max is None
+
+
 def test_what_switches_off_by_infinity_may_be_infinite():
     loop = make_run("ppo", kl_stop=float("inf"), max_norm=float("inf")).algorithm.loop
     assert loop.kl_stop == loop.max_norm == float("inf")

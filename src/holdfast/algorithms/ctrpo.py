@@ -66,10 +66,10 @@ class CTRPO:
         if self.barrier not in BARRIERS:
             raise ValueError(f"barrier={self.barrier!r} must be one of {', '.join(BARRIERS)}.")
         betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
-        if not all(b > 0 for b in betas):
+        if not all(0 < b < float("inf") for b in betas):
             raise ValueError(
-                f"beta={self.beta} must be positive; a small one (0.01) weakens the barrier, and "
-                "'trpo' has none."
+                f"beta={self.beta} must be positive and finite; a small one (0.01) weakens the "
+                "barrier, and 'trpo' has none."
             )
         check_range(self, "(0, 1]", "1.0 switches it off", "hysteresis")
         check_range(self, "[0, inf)", "0 is off", "margin_confidence", "spent_confidence")

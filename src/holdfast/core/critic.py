@@ -107,6 +107,10 @@ class CriticFit:
     learn it by heart."""
 
     def __post_init__(self) -> None:
+        check_range(self, "(0, inf)", "try 0.001", "critic_lr")
+        check_range(self, "[1, inf)", "10 and 128 are usual", "critic_passes", "critic_minibatch")
+        check_range(self, "[0, inf)", "0 switches it off", "critic_l2")
+        check_range(self, "(0, inf]", "inf switches it off", "critic_max_norm")
         check_range(self, "(0, inf)", "1 is usual", "critic_reward_weight")
         if self.critic_first and self.critic_stale_norm:
             raise ValueError(

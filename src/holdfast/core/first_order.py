@@ -95,6 +95,10 @@ class JointCritic:
     critic_l2_biases: bool = True
     """Whether that sum includes the biases (D6)."""
 
+    def __post_init__(self) -> None:
+        check_range(self, "(0, inf)", "try 0.0003", "critic_lr")
+        check_range(self, "[0, inf)", "0 switches it off", "critic_l2")
+
     def loss(self, layers: Layers, rows: Rows, network: Network = DENSE) -> Array:
         l2, biases = self.critic_l2, self.critic_l2_biases
         return regression_loss(layers, rows.obs, rows.target, rows.weight, l2, biases, network)

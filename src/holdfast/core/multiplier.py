@@ -46,8 +46,9 @@ class Multiplier:
 
     def __post_init__(self) -> None:
         check_range(self, "(0, inf)", "try 0.035", "multiplier_lr")
-        top = self.multiplier_max
-        if self.multiplier_init < 0 or (top is not None and top < self.multiplier_init):
+        check_range(self, "[0, inf)", "prices are never negative", "multiplier_init")
+        top = _check_max(self)
+        if top < self.multiplier_init:
             raise ValueError(
                 f"multiplier_init={self.multiplier_init} must lie between 0 and multiplier_max="
                 f"{top}; prices are never negative."
@@ -111,6 +112,7 @@ class PID:
         check_range(self, "[1, inf)", "10 is usual", "pid_delay")
         check_range(self, "[0, 1)", "0 is off", "pid_smoothing")
         check_range(self, "[0, inf)", "0 is off", "pid_p", "pid_i", "pid_d", "pid_init")
+        _check_max(self)
 
     def init(self, constraints: int) -> Control:
         zero = jnp.zeros(constraints)
@@ -134,6 +136,14 @@ class PID:
             average,
             jnp.concatenate([control.history[1:], average[None]]),
         )
+
+
+def _check_max(rule: Multiplier | PID) -> float:
+    """The largest price that a rule allows, checked."""
+    if rule.multiplier_max is None:
+        return float("inf")
+    check_range(rule, "[0, inf]", "inf switches it off", "multiplier_max")
+    return rule.multiplier_max
 
 
 @jax.tree_util.register_dataclass

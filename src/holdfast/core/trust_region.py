@@ -88,7 +88,7 @@ class TrustRegion:
     def __post_init__(self) -> None:
         check_range(self, "(0, inf)", "0.01 is the usual choice", "radius")
         check_range(self, "(0, 1)", "0.8 is the usual choice", "shrink")
-        check_range(self, "[0, inf)", "0 switches it off", "damping", "pessimism")
+        check_range(self, "[0, inf)", "0 switches it off", "damping", "cg_eps", "pessimism")
         check_range(self, "[1, inf)", "15 is the usual choice", "cg_steps", "backtracks")
 
     def check_search(self, line_search: bool) -> None:
