@@ -63,6 +63,56 @@ def test_learn_takes_tensorboard_and_a_callback_that_can_stop(tmp_path):
     assert np.array_equal(one, other)
 
 
+class Shown:
+    """A bar that only remembers."""
+
+    def __init__(self, *_):
+        self.told = []
+
+    def advance(self, env_steps):
+        self.told.append(("within", env_steps))
+
+    def write(self, env_steps, metrics):
+        self.told.append(("epoch", env_steps))
+
+    def close(self):
+        self.told.append("closed")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_bar_moves_within_epochs_and_is_closed_once(kept, tmp_path, monkeypatch):
+    bars = []
+    monkeypatch.setattr("holdfast.agent.training_bar", lambda *_: bars.append(Shown()) or bars[-1])
+    sizes = SMALL | {"num_envs": 1}  # it is told every 64 steps of each
+    out = tmp_path / "run" if kept else None
+    agent = Agent("c-trpo", **sizes).learn("probe/Speed-v0", 400, out=out)
+    first = [("within", 64), ("within", 128), ("within", 192), ("epoch", 200)]
+    second = [(what, steps + 200) for what, steps in first]
+    assert bars[0].told == [*first, *second, "closed"]
+    agent.learn(total_steps=200, out=out)
+    assert bars[1].told == [(what, steps + 200) for what, steps in second] + ["closed"]
+
+
+def test_a_bar_is_closed_where_the_folder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "mine").touch()
+    bar = Shown()
+    monkeypatch.setattr("holdfast.agent.training_bar", lambda *_: bar)
+    with pytest.raises(ValueError, match="not empty"):
+        Agent("c-trpo", **SMALL).learn("probe/Speed-v0", 200, out=tmp_path)
+    assert bar.told == ["closed"]
+
+
+def test_a_callback_that_fails_leaves_the_last_epoch_saved_and_the_folder_free(tmp_path):
+    """Also while its traceback is still held, as in a notebook."""
+    agent = Agent("c-trpo", **SMALL, save_every=100)
+    wrong = lambda epoch: epoch.index < 2 or 1 / 0
+    with pytest.raises(ZeroDivisionError) as held:
+        agent.learn("probe/Speed-v0", 1000, out=tmp_path / "run", progress=False, callback=wrong)
+    assert Agent.load(tmp_path / "run").state.epoch == 2
+    agent.learn(total_steps=200, out=tmp_path / "run", progress=False)
+    assert agent.state.epoch == 3 and held.tb is not None
+
+
 def len_of(epoch):
     """A callback that says nothing goes on."""
     return None

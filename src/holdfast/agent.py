@@ -8,6 +8,7 @@ call of what does the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.folder import Folder, create, load_state, open_folder
 from holdfast.runs.progress import rows_until
-from holdfast.runs.sinks import Sink, TensorBoard
+from holdfast.runs.sinks import Sink, TensorBoard, closed_after
 from holdfast.runs.spaces import describe_space
 from holdfast.runs.storage import local_copy
 from holdfast.runs.training import train_in_folder, write_run
@@ -105,34 +106,32 @@ class Agent:
         self._trusted |= trust_env
         batch = open_env(run, env, cost, trusted=self._trusted)
         self._given = env, cost
-        try:
+        with ExitStack() as opened:
+            if not is_given(env):
+                opened.callback(batch.close)
             spaces = Spaces.of(run, batch)
             self._adopt(run, spaces)
             begin = self.state.epoch * self.run.epoch_steps if self.state else 0
+            shown: list[Sink] = []
+            opened.enter_context(closed_after(shown))
             bar = training_bar(self.run, batch, spaces.limits, begin) if progress else None
-            shown: list[Sink] = [bar] if bar else []
+            on_progress = bar.advance if bar else None
+            if bar is not None:
+                shown.append(bar)
             if tensorboard is not None:
                 shown.append(TensorBoard(Path(tensorboard), begin))
             if out is not None:
                 folder = self._folder(Path(out), batch)
-                on_progress = bar.advance if bar else None
                 epochs = train_in_folder(folder, batch, shown, self.state, on_progress)
             else:
-                epochs = train(self.run, batch, self.state)
-            try:
-                for epoch in epochs:
-                    for sink in shown if out is None else ():
-                        sink.write(epoch.env_steps, epoch.metrics)
-                    self.state = epoch.state
-                    self.metrics.append(epoch.metrics)
-                    if callback is not None and callback(epoch) is False:
-                        break
-            finally:
-                for sink in shown:
-                    sink.close()
-        finally:
-            if not is_given(env):
-                batch.close()
+                epochs = train(self.run, batch, self.state, on_progress)
+            for epoch in opened.enter_context(closing(epochs)):
+                for sink in shown if out is None else ():  # in a folder it comes before saving
+                    sink.write(epoch.env_steps, epoch.metrics)
+                self.state = epoch.state
+                self.metrics.append(epoch.metrics)
+                if callback is not None and callback(epoch) is False:
+                    break
         return self
 
     def _sources(self, env: EnvSource | VecEnv | None, cost: CostFunction | str | None) -> Given:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -149,6 +149,7 @@ def train_shown(
 ) -> None:
     """Train in a folder with the chosen displays; then close all that was opened for it."""
     from holdfast.bars import training_bar
+    from holdfast.runs.sinks import closed_after
     from holdfast.runs.storage import sync_back
     from holdfast.runs.training import train_in_folder
 
@@ -159,13 +160,12 @@ def train_shown(
         bar = training_bar(run, env, folder.spaces.limits, done, about)
         extra.append(bar)
     try:
-        with resumable(folder):
-            for _ in train_in_folder(folder, env, extra, state, bar.advance if bar else None):
+        epochs = train_in_folder(folder, env, extra, state, bar.advance if bar else None)
+        with resumable(folder), closed_after(extra), closing(epochs):
+            for _ in epochs:
                 sync_back(folder.path)
     finally:
         sync_back(folder.path)
-        if bar is not None:
-            bar.close()
         env.close()
 
 

@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 Snapshot = dict[str, NDArray[Any]]
 ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 OnProgress = Callable[[int], None]
-"""Called now and then with the environment steps done in this epoch; may raise to stop."""
+"""Called now and then with the environment steps done so far; may raise to stop."""
 
 
 class NotReproducible(ValueError):

@@ -8,7 +8,8 @@ WandB        Weights & Biases (extra `wandb`)
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,16 @@ class Sink(Protocol):
     def write(self, env_steps: int, metrics: Row) -> None: ...
 
     def close(self) -> None: ...
+
+
+@contextmanager
+def closed_after(sinks: Sequence[Sink]) -> Generator[None]:
+    """Close those that are open by then, however the block ends."""
+    try:
+        yield
+    finally:
+        for sink in sinks:
+            sink.close()
 
 
 class TensorBoard:

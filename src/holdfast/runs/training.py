@@ -8,7 +8,7 @@ checkpoint and drops the rows after it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,45 +30,35 @@ from holdfast.train.state import State, first_state
 def train_in_folder(
     folder: Folder,
     env: VecEnv,
-    extra_sinks: Iterable[Sink] = (),
+    extra_sinks: Sequence[Sink] = (),
     state: State | None = None,
     on_progress: OnProgress | None = None,
-) -> Iterator[Epoch]:
+) -> Generator[Epoch]:
     """Train in a folder: rows, checkpoints, sinks, done.json; yields each epoch when it is safe.
 
     However the loop ends, the last whole epoch is saved; only a kill falls back to `save_every`.
+    Whoever opened the sinks closes them.
     """
     run = folder.run
-    last = state.epoch if state else 0
     unsaved: Epoch | None = None
-
-    def within(steps: int) -> None:
-        if on_progress is not None:
-            on_progress(last * run.epoch_steps + steps)
-
     with owned(folder.path), explain_errors(folder):
         settle_config(folder)
-        all_sinks = [ProgressFile(folder.path / "progress.csv", last), *extra_sinks]
+        rows = ProgressFile(folder.path / "progress.csv", state.epoch if state else 0)
         try:
-            for epoch in train(run, env, state, within):
+            for epoch in train(run, env, state, on_progress):
                 unsaved = epoch
-                for sink in all_sinks:
+                for sink in (rows, *extra_sinks):
                     sink.write(epoch.env_steps, epoch.metrics)
                 if epoch.index % run.save_every == 0 or epoch.index == run.epochs:
                     checkpoint.save(folder.path, epoch.index, state_arrays(epoch.state), run.keep)
                     unsaved = None
-                last = epoch.index
                 yield epoch
         finally:
-            try:
-                if unsaved is not None:  # the row again: the stop may have come in its middle
-                    record = ProgressFile(folder.path / "progress.csv", unsaved.index - 1)
-                    record.write(unsaved.env_steps, unsaved.metrics)
-                    arrays = state_arrays(unsaved.state)
-                    checkpoint.save(folder.path, unsaved.index, arrays, run.keep)
-            finally:
-                for sink in all_sinks:
-                    sink.close()
+            if unsaved is not None:  # the row again: the stop may have come in its middle
+                rows = ProgressFile(rows.path, unsaved.index - 1)
+                rows.write(unsaved.env_steps, unsaved.metrics)
+                arrays = state_arrays(unsaved.state)
+                checkpoint.save(folder.path, unsaved.index, arrays, run.keep)
         conclude(folder)
 
 

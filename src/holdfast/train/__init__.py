@@ -12,7 +12,7 @@ of one epoch and no generator. Logging and saving are loop bodies; the usual one
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 import jax
@@ -60,8 +60,11 @@ class Epoch:
 
 def train(
     run: Run, env: VecEnv, state: State | None = None, on_progress: OnProgress | None = None
-) -> Iterator[Epoch]:
-    """Epochs of a run, from the start or from a state."""
+) -> Generator[Epoch]:
+    """Epochs of a run, from the start or from a state.
+
+    `on_progress` is told, now and then within an epoch, how many steps the run has made.
+    """
     limits = resolve_limits(run, env)
     refuse_biased(run, env)
     state = state or first_state(run, Spaces.of(run, env))

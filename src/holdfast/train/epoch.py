@@ -42,9 +42,11 @@ def collect_epoch(
     actor = actor_of(run, state)
     rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
     noise = actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs))
+    before = (index - 1) * run.epoch_steps
+    within = on_progress and (lambda steps: on_progress(before + steps))
     try:
         if isinstance(env, Collecting) and not steps_in_lockstep(run):
-            rollout = env.collect(actor, noise, on_progress, state.memory)
+            rollout = env.collect(actor, noise, within, state.memory)
             obs = env.observation
         else:
             rollout, obs, actor = collect(
@@ -55,7 +57,7 @@ def collect_epoch(
                 memory=state.memory,
                 moving=run.statistics == "running",
                 raw_final_obs=run.raw_final_obs,
-                on_progress=on_progress,
+                on_progress=within,
             )
         reject_not_finite(rollout)
     except NotFinite as error:
