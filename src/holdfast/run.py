@@ -24,9 +24,11 @@ from holdfast.algorithms import (
 from holdfast.core.episodes import CostEstimate
 from holdfast.core.networks import ACTIVATIONS
 from holdfast.core.types import check_range
+from holdfast.envs.base import Vectorise
 from holdfast.register import PRESETS, PresetName, preset_values
 from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
 
+Statistics = Literal["running", "epoch", "none"]
 MOST = {"seed": 2**32 - 1, "num_envs": 10**6, "workers": 10**4, "epoch_steps": 10**10}
 """Beyond it random keys would repeat, or no machine could hold a run."""
 
@@ -91,7 +93,7 @@ class Run:
     """The first update believes J_c = 0, as in the published code (D3)."""
     standardise_cost: bool = False
     """Divide cost advantages by their deviation (D5); barrier methods need them in cost units."""
-    normalise: Literal["running", "epoch", "none"] = "epoch"
+    normalise: Statistics = "epoch"
     """Observation statistics: moving at every step (published), frozen for an epoch, none (D8)."""
     raw_final_obs: bool = False
     """Bootstrap time limits from observations that are not normalised, as published (D2)."""
@@ -107,7 +109,7 @@ class Run:
     """Log which part of an epoch's gradients is no noise (`share_reward`, `share_cost`)."""
     epoch_reset: Literal["auto", "always", "never"] = "auto"
     """Reset (seeded) at each epoch's start; auto: only if nothing else makes resuming exact."""
-    vectorise: Literal["auto", "sync", "process"] = "auto"
+    vectorise: Vectorise = "auto"
     """Where foreign environments run: in this process, in workers; auto: where it is faster."""
     workers: int = 0
     """Processes that act; auto (0): one a core where that pays, 1: all in this one. Same bits."""
@@ -219,7 +221,7 @@ class Run:
         return -(-(self.schedule_steps or self.steps) // self.epoch_steps)
 
     @property
-    def statistics(self) -> Literal["running", "epoch", "none"]:
+    def statistics(self) -> Statistics:
         """`normalise`, unless observations are images: pixels are scaled by their bounds."""
         return "none" if self.encoder == "cnn" else self.normalise
 

@@ -4,7 +4,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -19,6 +19,7 @@ from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, sh
 from holdfast.cli.arguments import Out, Records, WholeOrNone
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.report import report
+from holdfast.report.finals import UnitsName
 from holdfast.run import from_json
 from holdfast.runs.checkpoint import epochs, read_json, write_json
 from holdfast.runs.log import PUBLISHED_LIMIT
@@ -185,7 +186,7 @@ def report_command(
     steps: WholeOrNone = None,
     cost_limit: float = PUBLISHED_LIMIT,
     figures: bool = True,
-    units: Literal["paper", "ablation"] = "paper",
+    units: UnitsName = "paper",
 ) -> None:
     """Compare runs: one page for the browser, figures and tables.
 

@@ -8,7 +8,7 @@ so that bootstrapping needs no special case.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +18,8 @@ Floats = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
 Snapshot = dict[str, NDArray[Any]]
 ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
+Vectorise = Literal["auto", "sync", "process"]
+"""Where foreign environments run."""
 OnProgress = Callable[[int], None]
 """Called now and then with the environment steps done so far; may raise to stop."""
 

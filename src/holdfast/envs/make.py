@@ -7,9 +7,9 @@ from typing import Any
 from gymnasium.envs.registration import EnvSpec
 
 from holdfast.envs import native
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import VecEnv, Vectorise
 from holdfast.envs.foreign.costs import CostFunction
-from holdfast.envs.foreign.env import Vectorise, open_foreign
+from holdfast.envs.foreign.env import open_foreign
 from holdfast.envs.foreign.references import load
 from holdfast.envs.foreign.source import (
     EnvSource,

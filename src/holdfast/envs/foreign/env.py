@@ -14,12 +14,21 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, check_count, started
+from holdfast.envs.base import (
+    Bools,
+    Floats,
+    Snapshot,
+    Step,
+    Vectorise,
+    actions_of,
+    check_count,
+    started,
+)
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
     EnvSource,
@@ -39,7 +48,6 @@ from holdfast.envs.worker import Start, unsendable
 from holdfast.envs.workers import WorkerEnv
 from holdfast.process import cores, deadline
 
-Vectorise = Literal["auto", "sync", "process"]
 CHEAP = 1e-4
 """Seconds that a step of the whole batch takes at least where sharing it among processes pays.
 
@@ -261,7 +269,7 @@ def _check(source: EnvSource, num_envs: int, vectorise: str, workers: int) -> No
     check_count(num_envs)
     if workers < 0:
         raise ValueError(f"workers={workers} must be at least 0; 0 means one for each core.")
-    if vectorise not in ("auto", "sync", "process"):
+    if vectorise not in get_args(Vectorise):
         raise ValueError(
             f"vectorise={vectorise!r} must be 'sync' (a loop in this process), 'process' or 'auto'."
         )
