@@ -143,12 +143,27 @@ def test_a_part_of_a_grid_takes_no_other_part_out_of_the_list(tmp_path: Path):
     assert begun_cells(tmp_path, grid[:2]) == [grid[k].name for k in (1, 5, 0)]
 
 
-def test_a_dry_run_prints_the_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
     file = tmp_path / "mine.toml"
     file.write_text(
         'steps = 400\nseeds = 2\ntasks = ["probe/Speed-v0"]\nalgorithms = ["trpo"]\n'
         "[settings]\nepoch_steps = 200\nnum_envs = 2\n"
     )
+    return file
+
+
+def test_as_many_runs_at_a_time_as_there_are_cores_for_them(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Those that this process may keep busy, not those of the machine."""
+    monkeypatch.setenv("HOLDFAST_CORES", "97")
+    for threads, jobs in ((1, 97), (2, 48), (200, 1)):
+        bench(str(file), out=file.parent / "out", threads=threads, dry_run=True)
+        assert f"{jobs} at a time" in capsys.readouterr().err
+
+
+def test_a_dry_run_prints_the_cells(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     bench(str(file), out=tmp_path / "out", jobs=2, dry_run=True)
     said = capsys.readouterr()
     assert said.out.split() == ["trpo_probe-Speed-v0_seed0", "trpo_probe-Speed-v0_seed1"]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`holdfast bench`: a whole comparison by one command, on one machine or many."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
 from holdfast.cli.arguments import Out, Records, WholeOrNone
 from holdfast.envs.foreign.references import refuse_untrusted
+from holdfast.process import cores
 from holdfast.report import report
 from holdfast.report.finals import UnitsName
 from holdfast.run import from_json
@@ -73,8 +73,7 @@ def bench(
     folder = Path("runs") / chosen.name if out is None else here(out)
     if storage:
         look_up(grid, storage, folder, cluster)
-    cores = os.cpu_count() or 1
-    at_once = jobs if jobs is not None else max(1, cores // max(1, threads))
+    at_once = jobs if jobs is not None else max(1, cores() // threads)
     console = Console(stderr=True, highlight=False)
     refuse_other_settings(grid, folder)
     announce(console, chosen, grid, folder, at_once)
