@@ -36,8 +36,7 @@ import numpy as np
 
 from env_speed import PAPER, drifter, engine_rate, env_rate
 from holdfast import make_run
-from holdfast.cli.training import use_compilation_cache
-from holdfast.process import cores
+from holdfast.process import cores, use_compilation_cache
 from holdfast.runs.folder import create
 from holdfast.runs.training import train_in_folder
 from holdfast.train.environment import open_env

@@ -18,8 +18,10 @@ DISTRIBUTION = "holdfast-rl"
 OTHERS = ("jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
 PACKAGES = {"holdfast": DISTRIBUTION} | dict(zip(OTHERS, OTHERS, strict=True))
 """What results depend on, and its distribution."""
-
-
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Environment variables that say on how many threads numerical libraries run."""
+WORTH_KEEPING = 0.1
+"""Seconds that a function takes to compile, at least, where that is kept."""
 CHECKOUT = Path(__file__).parents[2]
 """Where the package's repository is, if it runs from one (it lies in src/ there)."""
 
@@ -90,14 +92,21 @@ def compilation_cache() -> str:
     return os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
 
 
+def use_compilation_cache() -> None:
+    """Compiled functions are kept between runs: the second start is quick."""
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", compilation_cache())
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
+
+
 def thread_limits(threads: int) -> dict[str, str]:
     """Environment variables that keep a process on `threads` cores; set before jax is imported.
 
     Parallel cells then do not fight, and the order of sums, hence every bit of the result, does not
     depend on how many cores the machine has.
     """
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
-    limits = {name: str(threads) for name in names} | {"HOLDFAST_CORES": str(threads)}
+    limits = dict.fromkeys((*THREADS, "NPROC", "HOLDFAST_CORES"), str(threads))
     eigen = "" if threads > 1 else "--xla_cpu_multi_thread_eigen=false"
     flags = f"{os.environ.get('XLA_FLAGS', '')} {eigen}".strip()
     return limits | {
@@ -106,7 +115,7 @@ def thread_limits(threads: int) -> dict[str, str]:
         "JAX_COMPILATION_CACHE_DIR": os.environ.get(
             "JAX_COMPILATION_CACHE_DIR", compilation_cache()
         ),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(WORTH_KEEPING),
     }
 
 

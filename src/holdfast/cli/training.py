@@ -36,14 +36,6 @@ def fail(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
-def use_compilation_cache() -> None:
-    """Compiled functions are kept between runs: the second start is quick."""
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", process.compilation_cache())
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-
-
 def train_command(args: list[str]) -> None:
     """holdfast train ALGO ENV [options], or holdfast train --from RUN [options]"""
     from holdfast.cli.options import HELP, first_look, parse_run
@@ -88,7 +80,7 @@ def begin(run: Run, chosen: Options, trusted: bool, state: State | None = None) 
     from holdfast.runs.training import begin_with
     from holdfast.train.environment import open_env
 
-    use_compilation_cache()
+    process.use_compilation_cache()
     env = open_env(run, trusted=trusted, cluster=chosen.cluster)
     folder = create(chosen.out or default_out(run), run, env)
     try:
@@ -213,7 +205,7 @@ def resume_command(
     from holdfast.runs.training import extended
     from holdfast.train.environment import open_env
 
-    use_compilation_cache()
+    process.use_compilation_cache()
     folder = open_folder(run)
     state, complaints = load_state(folder)
     folder = extended(folder, state, steps)
@@ -255,7 +247,7 @@ def demo_command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("run
     from holdfast.train.environment import Spaces, open_env
 
     console = Console(highlight=False)
-    use_compilation_cache()
+    process.use_compilation_cache()
     run = demo_run(seed, steps)
     env = open_env(run)
     (limit,) = Spaces.of(run, env).limits.values()

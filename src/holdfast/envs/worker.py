@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from holdfast.envs.acting import Arrays
 from holdfast.envs.base import Floats, OnProgress, VecEnv
 from holdfast.envs.rollout import Round, collect, play_round
+from holdfast.process import THREADS
 
 STEP_FIELDS = ("obs", "reward", "cost", "terminated", "truncated")
 """Of a step as it is told; `next_obs` comes with them only where it differs."""
@@ -206,7 +207,7 @@ def main() -> None:
 
 GRACE = 5.0
 """Seconds a worker gets to close its environments and leave."""
-SINGLE = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+SINGLE = dict.fromkeys(THREADS, "1")
 # A fresh interpreter inherits neither threads nor accelerator state (a fork would) and does not run
 # the user's main script again (multiprocessing's spawn would).
 BOOT = (
