@@ -34,7 +34,6 @@ from typing import Any
 
 from rich.progress import track
 
-CLOCK = {"steps_per_second", "time_rollout", "time_estimate", "time_update"}
 NATIVE = {"num_envs": 2, "epoch_steps": 2_000}  # one episode of each environment and epoch
 PROBE = {"num_envs": 4, "epoch_steps": 800}
 TASKS: dict[str, dict[str, Any]] = {
@@ -62,6 +61,7 @@ def digest(cell: Cell, given: dict[str, Any]) -> Digest:
     from safetensors.numpy import load_file
 
     from holdfast import Agent
+    from holdfast.train.epoch import CLOCK_COLUMNS
 
     algorithm, task, preset = cell
     settings = TASKS[task] | given
@@ -78,7 +78,7 @@ def digest(cell: Cell, given: dict[str, Any]) -> Digest:
         found = {
             name: short("\n".join(row[name] for row in rows).encode())
             for name in rows[0]
-            if name not in CLOCK
+            if name not in CLOCK_COLUMNS
         }
         newest = max(out.rglob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
         learned = {k: v for k, v in load_file(newest).items() if k.startswith("learner")}

@@ -49,7 +49,7 @@ from holdfast.runs.folder import load_state, open_folder, state_arrays
 from holdfast.runs.progress import read_rows
 from holdfast.train import train
 from holdfast.train.environment import Spaces, open_env
-from holdfast.train.epoch import actor_of, collect_epoch
+from holdfast.train.epoch import TIME_COLUMNS, actor_of, collect_epoch
 from holdfast.train.state import first_state, reset_state
 
 TASK = "SafetyPointGoal1-v0"
@@ -263,9 +263,10 @@ def measure_grid(args: argparse.Namespace) -> None:
 
 def cell_parts(out: Path, seconds: float, count: int) -> tuple[float, float]:
     """(start, epoch): seconds of a cell, of cells that ran one after the other."""
-    columns = ("time_rollout", "time_estimate", "time_update")
     each = [
-        sum(row[c] for c in columns) for f in out.glob("*/progress.csv") for row in read_rows(f)
+        sum(row[c] for c in TIME_COLUMNS)
+        for f in out.glob("*/progress.csv")
+        for row in read_rows(f)
     ]
     epochs = len(each) // count
     return seconds / count - epochs * statistics.mean(each), statistics.mean(each)

@@ -40,13 +40,13 @@ from holdfast.process import cores, use_compilation_cache
 from holdfast.runs.folder import create
 from holdfast.runs.training import train_in_folder
 from holdfast.train.environment import open_env
+from holdfast.train.epoch import TIME_COLUMNS
 from holdfast.train.state import actor_of
 from holdfast.update import split
 
 OF_ENVIRONMENTS = 0.6
 OF_ENGINE = {"Ant": 0.65, "HalfCheetah": 0.35, "PointGoal": 0.5, "CarButton": 0.65, "Racecar": 0.75}
 """Shares that are aimed at, by the beginning of the task's name."""
-CLOCK = ("time_rollout", "time_estimate", "time_update")
 
 
 def epoch_seconds(run: Any, env: Any) -> tuple[dict[str, float], Any]:
@@ -59,7 +59,7 @@ def epoch_seconds(run: Any, env: Any) -> tuple[dict[str, float], Any]:
             rows.append(epoch.metrics)
             state = epoch.state
     whole = [after - before for before, after in itertools.pairwise(times)]
-    medians = {name: statistics.median(row[name] for row in rows[1:]) for name in CLOCK}
+    medians = {name: statistics.median(row[name] for row in rows[1:]) for name in TIME_COLUMNS}
     return {"epoch": statistics.median(whole)} | medians, state
 
 
@@ -130,7 +130,7 @@ def measure(env_id: str, epochs: int, seconds: float, parts: bool, first: bool) 
     only, bare = statistics.mean(alone), statistics.mean(engine)
     rate = run.epoch_steps / spent["epoch"]
     aim = next((aim for name, aim in OF_ENGINE.items() if env_id[6:].startswith(name)), None)
-    split_up = [spent[name] for name in CLOCK]
+    split_up = [spent[name] for name in TIME_COLUMNS]
     split_up.append(spent["epoch"] - sum(split_up))
     if parts:
         split_up += part_seconds(run, state).values()

@@ -30,6 +30,7 @@ from holdfast.core.linearise import linearise
 from holdfast.core.policies import init_gaussian
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, sampled_batch
+from holdfast.train.epoch import TIME_COLUMNS
 from holdfast.update import concurrent, split
 
 SIZE, OBS, ACTIONS, CONSTRAINTS = 20_000, 27, 8, 1
@@ -156,7 +157,7 @@ def start_and_memory(epochs: int) -> None:
     head, last = rows[0].split(","), rows[-1].split(",")
     row = dict(zip(head, map(float, last), strict=True))
     print("\n| profile of an epoch, SafetyAntVelocity-v1 | seconds |\n|---|---|")
-    for part in ("time_rollout", "time_estimate", "time_update"):
+    for part in TIME_COLUMNS:
         print(f"| {part[5:]} | {row[part]:.2f} |")
     print(f"| steps per second | {row['steps_per_second']:,.0f} |")
     shutil.rmtree(place)

@@ -27,7 +27,9 @@ from holdfast.train.environment import longer_epochs, steps_in_lockstep
 from holdfast.train.state import COST_NOISE, NOISE, State, actor_of
 from holdfast.update import Advantages
 
-CLOCK_COLUMNS = ("steps_per_second", "time_rollout", "time_estimate", "time_update")
+TIME_COLUMNS = ("time_rollout", "time_estimate", "time_update")
+"""Seconds of the parts of an epoch, in their order."""
+CLOCK_COLUMNS = ("steps_per_second", *TIME_COLUMNS)
 """The only columns that differ between two runs of the same (config, seed)."""
 
 
@@ -224,7 +226,6 @@ def progress_row(
     """The row of progress.csv."""
     columns = cost_columns(run, state.episodes)
     smooth, raw = state.episodes.smooth, state.episodes.raw
-    rollout, prepare, update = (b - a for a, b in itertools.pairwise(clock))
     row: dict[str, float | int] = {
         "epoch": state.epoch,
         "env_steps": state.epoch * run.epoch_steps,
@@ -246,10 +247,6 @@ def progress_row(
     for name in ("kl", "divergence", "recovering"):
         row[name] = 0
     row |= {name: int(v) if isinstance(v, bool | int) else v for name, v in metrics.items()}
-    row |= {
-        "steps_per_second": run.epoch_steps / (clock[-1] - clock[0]),
-        "time_rollout": rollout,
-        "time_estimate": prepare,
-        "time_update": update,
-    }
-    return row
+    speed = run.epoch_steps / (clock[-1] - clock[0])
+    parts = (after - before for before, after in itertools.pairwise(clock))
+    return row | dict(zip(CLOCK_COLUMNS, (speed, *parts), strict=True))
