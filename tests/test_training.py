@@ -180,7 +180,7 @@ def test_progress_has_the_promised_columns(tmp_path):
     np.testing.assert_allclose(last["ep_cost"], last["ep_cost/heat"] + last["ep_cost/noise"])
     saved = json.loads((tmp_path / "run" / "run.json").read_text())
     assert saved["limits"] == {"heat": 9.0, "noise": 9.75}
-    assert saved["versions"]["jax"] == jax.__version__ and saved["preset"] is None
+    assert saved["versions"]["jax"] == jax.__version__ and saved["run"]["preset"] is None
     assert float(row["ep_return"]) == epochs[0].metrics["ep_return"]  # to the last bit
 
 

@@ -133,7 +133,6 @@ PARTS = {
 }
 CONFIG: dict[str, Any] = {
     "run": to_json(RUN),
-    "preset": None,
     "limits": {"cost": 6.0},
     "observation": {"shape": [3]},
     "action": BOX,

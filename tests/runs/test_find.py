@@ -20,8 +20,8 @@ def write_run(folder: Path, algorithm: dict[str, Any], seed: int = 0, **run: Any
     folder.mkdir(parents=True)
     settings = dict(algorithm)
     config = {"env": "SafetyAntVelocity-v1", "name": settings.pop("name"), "algorithm": settings}
-    config |= {"seed": seed, "cost_limit": 25.0, "steps": 3000} | run
-    record = {"run": config, "versions": {"numpy": "2.0"}, "preset": "corrected"}
+    config |= {"seed": seed, "cost_limit": 25.0, "steps": 3000, "preset": "corrected"} | run
+    record = {"run": config, "versions": {"numpy": "2.0"}}
     limit = config["cost_limit"]
     record["limits"] = limit if isinstance(limit, dict) else {"cost": limit}
     (folder / "run.json").write_text(json.dumps(record))
@@ -119,7 +119,7 @@ def test_a_preset_names_all_that_it_sets(tmp_path: Path):
     for name, preset in (("ours", None), ("theirs", "published")):
         run = make_run("c-trpo", preset, env="SafetyAntVelocity-v1", steps=3000)
         folder = write_run(tmp_path / name, {"name": "c-trpo"})
-        record = {"run": to_json(run), "preset": preset, "limits": {"cost": 25.0}}
+        record = {"run": to_json(run), "limits": {"cost": 25.0}}
         (folder / "run.json").write_text(json.dumps(record))
     runs, skipped = load([tmp_path])
     assert [run.label for run in runs] == ["c-trpo", "c-trpo (published)"] and not skipped

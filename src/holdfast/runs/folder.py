@@ -94,7 +94,6 @@ def write_config(folder: Folder) -> None:
     spaces = folder.spaces
     config = {
         "run": to_json(folder.run),
-        "preset": folder.run.preset,
         "limits": spaces.limits,
         "observation": {"shape": list(spaces.observation.shape)},
         "action": describe_space(spaces.action),

@@ -31,8 +31,7 @@ def read_run(folder: Path) -> RunLog:
     refuse_links(folder, ("run.json", "progress.csv"))
     record = read_json(folder / "run.json")
     run: dict[str, Any] = record["run"]
-    about = {"preset": record["preset"]} if "preset" in record else {}
-    config = dotted(with_defaults(run) | about) | dotted(record.get("versions") or {}, "versions.")
+    config = dotted(with_defaults(run)) | dotted(record.get("versions") or {}, "versions.")
     config.pop("name", None)
     budget = run.get("steps")
     return RunLog(
