@@ -162,5 +162,6 @@ def _weighted(values: Array, number: Array) -> float:
 
 
 def _median(values: Array) -> float:
+    """Over the seeds that have one; infinite growth is a value too."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if known.size else float("nan")

@@ -227,6 +227,7 @@ def _timings(runs: Sequence[RunLog]) -> dict[Pair, Timing]:
 
 
 def _median(values: Array) -> float:
+    """Of what is finite: a speed over no time is no measurement."""
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if finite.size else float("nan")
 
