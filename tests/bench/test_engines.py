@@ -32,25 +32,6 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
         connect("local")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A head that only keeps the books; all on the loopback address."""
-    for name, value in {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_worker_niceness": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "HOLDFAST_CACHE": str(tmp_path / "cache"),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }.items():
-        monkeypatch.setenv(name, value)
-    from ray.cluster_utils import Cluster
-
-    here = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 0}
-    made = Cluster(initialize_head=True, head_node_args=here)
-    yield made
-    made.shutdown()
-
-
 @dataclass
 class Machine:
     """A raylet with a folder of its own: nothing but the loopback address is shared."""

@@ -3,7 +3,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -124,25 +123,14 @@ def test_an_actor_that_finds_no_room_is_told_of_once(patience, told, monkeypatch
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A head that only keeps the books, and two nodes; all on the loopback address."""
-    for name, value in {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_worker_niceness": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
-    }.items():
-        monkeypatch.setenv(name, value)
+def cluster(cluster):
+    """With two nodes."""
     import ray
-    from ray.cluster_utils import Cluster
 
-    here = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 0}
-    made = Cluster(initialize_head=True, head_node_args=here)
-    ray.init(address=made.address, _node_ip_address="127.0.0.1", log_to_driver=False)
-    made.nodes = [made.add_node(num_cpus=2, node_ip_address="127.0.0.1") for _ in range(2)]
-    yield made
+    ray.init(address=cluster.address, _node_ip_address="127.0.0.1", log_to_driver=False)
+    cluster.nodes = [cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1") for _ in range(2)]
+    yield cluster
     ray.shutdown()
-    made.shutdown()
 
 
 def learned(run, strike=None, **options):
