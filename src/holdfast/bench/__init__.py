@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many runs: what to run (suites, cells), how (local processes, Ray), and reading them back."""
+"""Many runs: what to run (suites, cells), and how (local processes, Ray)."""
