@@ -40,6 +40,8 @@ def train_command(args: list[str]) -> None:
     """holdfast train ALGO ENV [options], or holdfast train --from RUN [options]"""
     from holdfast.cli.options import HELP, first_look, parse_run
 
+    # In two steps: the options are the settings of the algorithm, which ALGO or --from has to name
+    # before they can be parsed.
     names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
     origin = first_look(args).origin
     if len(names) == 2 and not origin:
