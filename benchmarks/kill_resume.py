@@ -30,7 +30,7 @@ HOLDFAST = [sys.executable, "-c", "from holdfast.cli import main; main()"]
 
 def final(folder: Path) -> tuple[bytes, list[dict[str, str]]]:
     """The last checkpoint's bytes and the rows without their clocks."""
-    last = checkpoint.epochs(folder)[-1]
+    last = checkpoint.saved_epochs(folder)[-1]
     rows = read_rows(folder / "progress.csv")
     kept = [{k: str(v) for k, v in row.items() if k not in CLOCK_COLUMNS} for row in rows]
     return (folder / "checkpoint" / f"epoch-{last:06d}" / "state.safetensors").read_bytes(), kept

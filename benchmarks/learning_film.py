@@ -20,7 +20,7 @@ from PIL import Image
 from holdfast import Agent
 from holdfast.film import Address, Film
 from holdfast.film.views import View, open_view
-from holdfast.runs.checkpoint import epochs
+from holdfast.runs.checkpoint import saved_epochs
 from holdfast.runs.progress import read_progress
 
 MOMENTS = 6
@@ -79,7 +79,7 @@ def curves(run: Path, epoch: int, limit: float) -> Image.Image:
 
 
 def frames(run: Path) -> Iterator[Image.Image]:
-    kept = epochs(run)
+    kept = saved_epochs(run)
     for epoch in [kept[i] for i in np.linspace(0, len(kept) - 1, MOMENTS).round().astype(int)]:
         with tempfile.TemporaryDirectory() as place:
             agent = at_epoch(run, epoch, Path(place))

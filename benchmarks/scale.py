@@ -39,8 +39,8 @@ from holdfast.bench.board import Board
 from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell
-from holdfast.envs.actors import on_cluster
 from holdfast.envs.make import find_source
+from holdfast.envs.ray_workers import on_cluster
 from holdfast.envs.worker import Process, Start, pickled, stop
 from holdfast.envs.workers import shares
 from holdfast.process import cores

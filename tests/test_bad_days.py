@@ -130,7 +130,7 @@ def test_after_a_fault_the_run_goes_on_where_it_was(tmp_path):
     with pytest.raises(KeyError, match="valve"):
         for _ in train_in_folder(folder, env):
             pass
-    assert checkpoint.epochs(folder.path) == [1] and not folder.finished
+    assert checkpoint.saved_epochs(folder.path) == [1] and not folder.finished
     state, _ = load_state(folder)
     for _ in train_in_folder(folder, open_env(run, Moody), state=state):
         pass

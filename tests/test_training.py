@@ -458,7 +458,7 @@ def test_checkpoints_come_and_go_as_asked(save_every, keep, left, tmp_path):
     state, _ = load_state(killed)
     assert state.epoch == 4 - 4 % save_every
     finish(killed, make_env(run.env, run.num_envs))
-    assert checkpoint.epochs(whole.path) == checkpoint.epochs(killed.path) == left
+    assert checkpoint.saved_epochs(whole.path) == checkpoint.saved_epochs(killed.path) == left
     same(*(state_arrays(load_state(folder)[0]) for folder in (whole, killed)))
     rows = [rows_without_clock(folder.path / "progress.csv") for folder in (whole, killed)]
     assert rows[0] == rows[1] and len(rows[0]) == 5

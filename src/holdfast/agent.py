@@ -22,7 +22,7 @@ from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.foreign.spaces import read_observations, to_native
-from holdfast.envs.make import is_batch, is_given, size_of
+from holdfast.envs.make import is_given, is_vectorised, num_envs_of
 from holdfast.envs.perturb import Perturbation, perturbed
 from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by
 from holdfast.export import Agreement, Portable, export
@@ -104,27 +104,27 @@ class Agent:
         env, cost = self._sources(env, cost)
         run = self._next_run((env, cost), int(total_steps), settings)
         self._trusted |= trust_env
-        batch = open_env(run, env, cost, trusted=self._trusted)
+        envs = open_env(run, env, cost, trusted=self._trusted)
         self._given = env, cost
         with ExitStack() as opened:
             if not is_given(env):
-                opened.callback(batch.close)
-            spaces = Spaces.of(run, batch)
+                opened.callback(envs.close)
+            spaces = Spaces.of(run, envs)
             self._adopt(run, spaces)
             begin = self.state.epoch * self.run.epoch_steps if self.state else 0
             shown: list[Sink] = []
             opened.enter_context(closed_after(shown))
-            bar = training_bar(self.run, batch, spaces.limits, begin) if progress else None
+            bar = training_bar(self.run, envs, spaces.limits, begin) if progress else None
             on_progress = bar.advance if bar else None
             if bar is not None:
                 shown.append(bar)
             if tensorboard is not None:
                 shown.append(TensorBoard(Path(tensorboard), begin))
             if out is not None:
-                folder = self._folder(Path(out), batch)
-                epochs = train_in_folder(folder, batch, shown, self.state, on_progress)
+                folder = self._folder(Path(out), envs)
+                epochs = train_in_folder(folder, envs, shown, self.state, on_progress)
             else:
-                epochs = train(self.run, batch, self.state, on_progress)
+                epochs = train(self.run, envs, self.state, on_progress)
             for epoch in opened.enter_context(closing(epochs)):
                 for sink in shown if out is None else ():  # in a folder it comes before saving
                     sink.write(epoch.env_steps, epoch.metrics)
@@ -146,8 +146,8 @@ class Agent:
         env, cost = given
         if env is not None and env is not self._given[0]:
             known["env"], known["env_args"] = name_env(env)
-        if env is not None and is_batch(env):
-            known["num_envs"] = size_of(env)
+        if env is not None and is_vectorised(env):
+            known["num_envs"] = num_envs_of(env)
         if cost is not None:
             known["cost"] = cost if isinstance(cost, str) else name_function(cost)
         if self.state is None:
@@ -244,16 +244,16 @@ class Agent:
         env, cost = self._sources(env, cost)
         if perturb is not None:
             run = replace(run, workers=1)  # whose simulators can be reached
-        batch = open_env(run, env, cost, to_evaluate=True, trusted=trust_env or self._trusted)
+        envs = open_env(run, env, cost, to_evaluate=True, trusted=trust_env or self._trusted)
         try:
-            spaces.refuse_other(Spaces.of(replace(run, limits=spaces.limits), batch))
+            spaces.refuse_other(Spaces.of(replace(run, limits=spaces.limits), envs))
             if perturb is not None:
                 seen = np.sqrt(state.normaliser.var)
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
-                batch = perturbed(batch, perturb, unit)
+                envs = perturbed(envs, perturb, unit)
             return evaluate(
                 self.actor(),
-                batch,
+                envs,
                 judged_by(spaces.limits, limits),
                 episodes=episodes,
                 seed=seed,
@@ -266,7 +266,7 @@ class Agent:
             )
         finally:
             if not is_given(env):
-                batch.close()
+                envs.close()
 
     def watch(
         self,
@@ -319,7 +319,9 @@ class Agent:
     def _elsewhere(self, env: EnvSource | VecEnv, args: Mapping[str, object] | None) -> Run:
         """The run with another environment, as many of it as there are."""
         name, own = name_env(env)
-        count = size_of(env) if is_batch(env) else 1 if is_given(env) else self.run.num_envs
+        count = (
+            num_envs_of(env) if is_vectorised(env) else 1 if is_given(env) else self.run.num_envs
+        )
         changes = {"env": name, "env_args": dict(own if args is None else args)}
         return replace(self.run, num_envs=count, epoch_steps=count, **changes)
 

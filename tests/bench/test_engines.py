@@ -18,7 +18,7 @@ import pytest
 from grid import EPOCHS, digests, finish, launch, results, rows, wait_for, write_suite
 
 from holdfast.cluster import connect, refuse_versions
-from holdfast.envs.actors import Hosted
+from holdfast.envs.ray_workers import Hosted
 from holdfast.process import versions
 
 LONG = 400

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from holdfast.core.diagnosis import halves, signal_share
+from holdfast.core.diagnosis import signal_share, split_episodes
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
 from holdfast.exact import exact_batch, tabular_policy
@@ -63,7 +63,7 @@ def test_the_mean_over_epochs_is_the_true_share(scale, float64):
         local = linearise(policy, batch, kl_average=True)
         a, b, whole = (
             local.gradients((batch.adv_c - w @ batch.adv_c) * (w / batch.weight)[:, None])[0]
-            for w in (*halves(batch), batch.weight)
+            for w in (*split_episodes(batch), batch.weight)
         )
         region = TrustRegion(cg_steps=15)
         solve = lambda v: region.solve(region.damped(local), v[None])[0]
@@ -84,7 +84,7 @@ def test_the_mean_over_epochs_is_the_true_share(scale, float64):
 
 
 def test_halves_are_whole_episodes():
-    folds = np.asarray(halves(sampled(jax.random.key(0), 0.0)))
+    folds = np.asarray(split_episodes(sampled(jax.random.key(0), 0.0)))
     np.testing.assert_allclose(folds.sum(1), 1.0, rtol=1e-5)
     assert ((folds > 0).sum(0) == 1).all()
     assert ((folds.reshape(2, -1, 4) > 0).all(2).sum(0) == 1).all()

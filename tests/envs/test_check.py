@@ -251,7 +251,7 @@ def test_opening_and_shipping():
         raise OSError("licence expired")
 
     (found,) = check_env(broken)
-    assert found.check == "opening" and "licence expired" in found.problem
+    assert found.check == "construction" and "licence expired" in found.problem
 
     def lacking():
         import no_such_module_at_all  # noqa: F401

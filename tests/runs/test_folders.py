@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from holdfast import Agent, cli, make_env, make_run
-from holdfast.runs.checkpoint import Busy, epochs, locked
+from holdfast.runs.checkpoint import Busy, locked, saved_epochs
 from holdfast.runs.folder import create, load_state, open_folder
 from holdfast.runs.progress import read_rows
 from holdfast.runs.training import train_in_folder
@@ -206,7 +206,7 @@ def test_the_last_whole_epoch_is_saved_however_the_loop_ends(stop, tmp_path):
     else:
         assert [next(loop).index for _ in range(3)] == [1, 2, 3]
         loop.close()
-    assert epochs(folder.path) == [3] and load_state(folder)[0].epoch == 3
+    assert saved_epochs(folder.path) == [3] and load_state(folder)[0].epoch == 3
     whole = trained(tmp_path / "whole", epochs=3)
     assert rows(folder.path) == rows(whole.path)
 
@@ -236,7 +236,7 @@ def test_a_stopped_run_says_how_to_go_on(number, tmp_path):
     os.close(outer)
     hide, show = b"\x1b[?25l", b"\x1b[?25h"
     assert told.count(hide) >= 1 and told.rfind(show) > told.rfind(hide)
-    last = epochs(out)[-1]
+    last = saved_epochs(out)[-1]
     assert [int(row["epoch"]) for row in read_rows(out / "progress.csv")] == [*range(1, last + 1)]
     word = "terminated" if number == signal.SIGTERM else "interrupted"
     said = told.decode().replace("\r\n", "")

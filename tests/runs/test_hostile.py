@@ -152,7 +152,7 @@ def test_a_policy_that_is_not_finite_is_not_loaded(folder):
 def test_odd_names_beside_checkpoints_are_not_taken_for_one(folder):
     for name in ("epoch-²", "epoch-", "epoch-1e3", "epoch-" + "9" * 200):
         (folder.path / "checkpoint" / name).mkdir()
-    assert checkpoint.epochs(folder.path) == [1]
+    assert checkpoint.saved_epochs(folder.path) == [1]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from holdfast import Agent, cli
-from holdfast.runs.checkpoint import epochs
+from holdfast.runs.checkpoint import saved_epochs
 from holdfast.runs.folder import load_state, open_folder
 
 FLAGS = "--steps 400 --epoch-steps 200 --num-envs 4 --hidden 8 --quiet".split()
@@ -33,7 +33,7 @@ def test_it_begins_where_the_other_ended_and_leaves_that_alone(first, tmp_path, 
     # stopped before its first epoch: what lies there is what it began with
     monkeypatch.setattr("holdfast.cli.training.follow", lambda *a: a[1].close())
     begun = tuned(first, tmp_path / "new", "--cost-limit", "2")
-    assert epochs(begun.path) == [0]
+    assert saved_epochs(begun.path) == [0]
     assert all(map(np.array_equal, weights(begun.path), weights(first)))
     old, new = load_state(open_folder(first))[0], load_state(begun)[0]
     assert np.array_equal(old.normaliser.mean, new.normaliser.mean)

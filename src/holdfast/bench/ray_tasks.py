@@ -25,7 +25,7 @@ from holdfast.bench.train_cell import training
 from holdfast.cluster import Unequal, connect, first_line, refuse_versions
 from holdfast.process import thread_limits, versions
 from holdfast.run import to_json
-from holdfast.runs.checkpoint import epochs, locked
+from holdfast.runs.checkpoint import locked, saved_epochs
 from holdfast.runs.places import Disk, Place, StorageError, place_of
 from holdfast.runs.storage import Files, Outbox, contents, deliver
 
@@ -92,7 +92,7 @@ class Ray:
             claim.close()
             return Task(folder, None, said=BUSY)
         kept = f"{self.storage.rstrip('/')}/{cell.name}" if self.storage else None
-        given = contents(Disk(folder)) if epochs(folder) or not kept else {}
+        given = contents(Disk(folder)) if saved_epochs(folder) or not kept else {}
         task = self.task.options(scheduling_strategy=self._where())
         return Task(folder, task.remote(to_json(cell.run), given, kept, versions()), claim)
 
@@ -185,10 +185,10 @@ def work(config: Mapping[str, Any], files: Files, storage: str | None) -> Iterat
         try:
             if place:
                 yield contents(Disk(folder), small=True)
-            saved = epochs(folder)
+            saved = saved_epochs(folder)
             for _ in training(folder, config):
-                if epochs(folder) != saved:
-                    saved = epochs(folder)
+                if saved_epochs(folder) != saved:
+                    saved = saved_epochs(folder)
                     yield handed(box, place, files)
             yield handed(box, place, files)
         except StorageError:

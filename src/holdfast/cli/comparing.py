@@ -21,7 +21,7 @@ from holdfast.process import cores
 from holdfast.report import report
 from holdfast.report.finals import UnitsName
 from holdfast.run import from_json
-from holdfast.runs.checkpoint import epochs, read_json, write_json
+from holdfast.runs.checkpoint import read_json, saved_epochs, write_json
 from holdfast.runs.log import PUBLISHED_LIMIT
 from holdfast.runs.places import here
 from holdfast.runs.storage import fetch, runs_under
@@ -112,7 +112,7 @@ def look_up(grid: Sequence[Cell], storage: str, out: Path, cluster: str | None) 
         raise ValueError("--storage is where a cluster keeps its runs: name it with --cluster.")
     known = set(runs_under(storage))
     for cell in grid:
-        if cell.name in known and not epochs(out / cell.name):  # else it has more than the storage
+        if cell.name in known and not saved_epochs(out / cell.name):  # else it has more
             fetch(f"{storage.rstrip('/')}/{cell.name}", out / cell.name, small=True)
 
 

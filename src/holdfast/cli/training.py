@@ -215,9 +215,9 @@ def resume_command(
         Console(stderr=True, highlight=False).print(f"[yellow]skipped:[/] {escape(complaint)}")
     folder = replace(folder, run=renamed(folder.run, environment))
     given = environment.env, environment.cost
-    batch = open_env(folder.run, *given, trusted=environment.trust_env, cluster=cluster)
+    envs = open_env(folder.run, *given, trusted=environment.trust_env, cluster=cluster)
     done = state.epoch * folder.run.epoch_steps if state else 0
-    follow(folder, batch, state, sinks(folder, done, tensorboard, wandb), quiet)
+    follow(folder, envs, state, sinks(folder, done, tensorboard, wandb), quiet)
 
 
 DEMO_EPISODES = 800

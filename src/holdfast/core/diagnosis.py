@@ -32,7 +32,7 @@ from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Metrics
 
 
-def halves(batch: Batch) -> Array:
+def split_episodes(batch: Batch) -> Array:
     """[2, B] weights of every other episode, each summing to one."""
     inside = jnp.stack([batch.episode % 2 == k for k in (0, 1)])
     weight = jnp.where(inside, batch.weight, 0.0)
@@ -44,7 +44,7 @@ def signal_share(policy: Policy, batch: Batch, region: TrustRegion) -> Metrics:
     local = linearise(policy, batch, region.kl_average)
     advantage = jnp.concatenate([batch.adv_r[:, None], batch.adv_c], 1)
     rows: list[Array] = []
-    for weight in halves(batch):
+    for weight in split_episodes(batch):
         centred = advantage - weight @ advantage
         rows.append(local.gradients(centred * (weight / batch.weight)[:, None]))
     a, b = rows

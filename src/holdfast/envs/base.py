@@ -137,7 +137,7 @@ def adopt(batch: object, source: object, names: Iterable[str] = OPTIONAL) -> Non
 Kept = TypeVar("Kept")
 
 
-def started(state: Kept | None, label: str) -> Kept:
+def require_reset(state: Kept | None, label: str) -> Kept:
     """What a batch keeps from its first reset on."""
     if state is None:
         raise ValueError(f"{label} was used before its first reset; call reset(seed).")

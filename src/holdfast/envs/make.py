@@ -63,15 +63,15 @@ def make_env(
     if isinstance(env, str) and is_task(env):
         _refuse_for_task(env, costs, env_args)
         return _make_task(env, num_envs, constraints, workers, lockstep, start)
-    source = env if is_batch(env) else find_source(env, env_args)
+    source = env if is_vectorised(env) else find_source(env, env_args)
     whole = isinstance(source, Factory) and source.takes_num_envs
     first = source(num_envs=num_envs) if isinstance(source, Factory) and whole else None
     if first is None and isinstance(source, Factory | EnvSpec):
         first = open_single(source)
-    made = is_batch(first)
+    made = is_vectorised(first)
     source = first if made else source
-    if is_batch(source):
-        _refuse_for_batch(source, num_envs)
+    if is_vectorised(source):
+        _refuse_another_number(source, num_envs)
         if isinstance(source, VecEnv):
             _refuse_for_vec_env(source, constraints, costs)
             return source
@@ -101,14 +101,14 @@ def find_source(env: EnvSource, args: Mapping[str, object] | None = None) -> Env
     return described(source) if is_instance(source) and is_functional(source) else source
 
 
-def is_batch(env: object) -> bool:
+def is_vectorised(env: object) -> bool:
     """Whether it is many environments already: a VecEnv, or Gymnasium's VectorEnv."""
     return not isinstance(env, type) and (isinstance(env, VecEnv) or is_vector_env(env))
 
 
 def is_given(env: object) -> bool:
     """Whether it is an environment that the user made, and so is the user's to close."""
-    return is_batch(env) or is_instance(env)
+    return is_vectorised(env) or is_instance(env)
 
 
 def is_task(name: str) -> bool:
@@ -129,7 +129,7 @@ def _starts(
         )
     if is_given(env) or is_suite_id(env) or env in PROBES:
         raise ValueError(f"--cluster {cluster} cannot be used: this environment acts in one place.")
-    from holdfast.envs.actors import on_cluster
+    from holdfast.envs.ray_workers import on_cluster
 
     return on_cluster(cluster, min(workers, num_envs))
 
@@ -192,16 +192,16 @@ def _refuse_for_functional(source: Functional, vectorise: Vectorise, workers: in
         )
 
 
-def size_of(batch: Any) -> int:
+def num_envs_of(env: Any) -> int:
     """How many environments a batch of the user's has."""
-    return int(bare(batch).num_envs)
+    return int(bare(env).num_envs)
 
 
-def _refuse_for_batch(env: Any, num_envs: int) -> None:
-    if num_envs != size_of(env):
+def _refuse_another_number(env: Any, num_envs: int) -> None:
+    if num_envs != num_envs_of(env):
         raise ValueError(
-            f"num_envs={num_envs}, but this {type(bare(env)).__name__} has {size_of(env)}: pass "
-            "the same number (--num-envs), or let what makes it take num_envs."
+            f"num_envs={num_envs}, but this {type(bare(env)).__name__} has {num_envs_of(env)}: "
+            "pass the same number (--num-envs), or let what makes it take num_envs."
         )
 
 

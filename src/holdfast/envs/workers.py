@@ -29,7 +29,7 @@ from holdfast.envs.base import (
     VecEnv,
     actions_of,
     adopt,
-    started,
+    require_reset,
 )
 from holdfast.envs.rollout import Rollout, Round, check_noise
 from holdfast.envs.worker import (
@@ -178,7 +178,7 @@ class WorkerEnv:
         self._finalizer()
 
     def _started(self) -> Floats:
-        return started(self._obs, self.label)
+        return require_reset(self._obs, self.label)
 
     def _ask(
         self,

@@ -139,13 +139,13 @@ def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int
             f"the checkpoint of epoch {epoch} could not be saved in '{root}' ({error.strerror}); "
             f"{newest(folder)}: free space and run `holdfast resume {folder}`."
         ) from error
-    for stale in epochs(folder)[:-keep]:
+    for stale in saved_epochs(folder)[:-keep]:
         shutil.rmtree(root / f"epoch-{stale:06d}", ignore_errors=True)
     for leftover in root.glob(".draft-*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
-def epochs(folder: Path) -> list[int]:
+def saved_epochs(folder: Path) -> list[int]:
     """Epochs with a checkpoint, oldest first; one counts when its state.json is there."""
     found = (file.parent.name for file in (folder / "checkpoint").glob("epoch-*/state.json"))
     return sorted(int(name[6:]) for name in found if re.fullmatch("epoch-[0-9]{6,12}", name))
@@ -153,14 +153,14 @@ def epochs(folder: Path) -> list[int]:
 
 def newest(folder: Path) -> str:
     """What is saved, as a part of a sentence."""
-    saved = epochs(folder)
+    saved = saved_epochs(folder)
     return f"epoch {saved[-1]} is saved" if saved else "no epoch is saved yet"
 
 
 def load(folder: Path) -> tuple[int, dict[str, NDArray[Any]], list[str]]:
     """(epoch, arrays, warnings) of the newest whole checkpoint."""
     complaints: list[str] = []
-    for epoch in reversed(epochs(folder)):
+    for epoch in reversed(saved_epochs(folder)):
         try:
             arrays = _read(folder / "checkpoint" / f"epoch-{epoch:06d}", epoch)
         except CheckpointError as error:

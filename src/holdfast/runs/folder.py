@@ -225,7 +225,7 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
 
 def load_state(folder: Folder) -> tuple[State | None, list[str]]:
     """(newest whole state or None before the first checkpoint, warnings)."""
-    if not checkpoint.epochs(folder.path):
+    if not checkpoint.saved_epochs(folder.path):
         return None, []
     epoch, arrays, complaints = checkpoint.load(folder.path)
     template = first_state(folder.run, folder.spaces, shapes_only=True)
@@ -249,7 +249,7 @@ def save_evaluation(folder: Path, result: Evaluation) -> Path:
     The sampled and the greedy policy have a file each: `Evaluation.summary` and the epoch.
     """
     file = _evaluation(folder, "greedy" if result.deterministic else "sampled")
-    checkpoint.write_json(file, {"epoch": checkpoint.epochs(folder)[-1]} | result.summary())
+    checkpoint.write_json(file, {"epoch": checkpoint.saved_epochs(folder)[-1]} | result.summary())
     return file
 
 

@@ -157,7 +157,7 @@ def write_run(folder: Folder, state: State, rows: Sequence[Row]) -> None:
 
 def refuse_other(folder: Folder, epoch: int) -> None:
     """A state may follow an earlier one of its own run, and replace no other."""
-    later = [found for found in checkpoint.epochs(folder.path) if found > epoch]
+    later = [found for found in checkpoint.saved_epochs(folder.path) if found > epoch]
     held = f"epoch {later[-1]}" if later else ""
     if (folder.path / "run.json").exists():
         before = replace(open_folder(folder.path).run, steps=folder.run.steps)

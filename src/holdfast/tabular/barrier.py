@@ -66,16 +66,16 @@ POTENTIALS = {
 """What flows and exact updates know; `core.barrier.BARRIERS` is what the algorithms know."""
 
 
-def psi(barrier: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
+def psi(potential: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
     """Ψ(x) = D_φ(slack − x ‖ slack): the price of spending x; +inf beyond the slack."""
     room = np.asarray(slack, float)
-    return _within(barrier.unit, room, np.asarray(spent, float), barrier.at_limit(room))
+    return _within(potential.unit, room, np.asarray(spent, float), potential.at_limit(room))
 
 
-def psi_reversed(barrier: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
+def psi_reversed(potential: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
     """D_φ(slack ‖ slack − x), the order of the ideal update; +inf from the slack on."""
     used = np.asarray(spent, float)
-    return _within(barrier.unit_reversed, np.asarray(slack, float), used, np.array(np.inf))
+    return _within(potential.unit_reversed, np.asarray(slack, float), used, np.array(np.inf))
 
 
 def _within(

@@ -108,7 +108,7 @@ class _Inner:
     kept: np.ndarray
     beta: Floats
     """Weights of the kept barriers; all zero for hard limits (CPO)."""
-    barrier: Potential
+    potential: Potential
 
     @property
     def hard(self) -> bool:
@@ -135,11 +135,11 @@ class _Inner:
         height = float(visits @ (top + np.log(mean))) + float(kappa @ slack)
         if self.hard:
             return Point(height, slack - spent, spread, policy)
-        barrier = self.barrier
+        potential = self.potential
         with np.errstate(all="ignore"):
-            height += float(np.sum(self.beta * barrier.conjugate(slack, kappa / self.beta)))
-            rest = barrier.shifted(slack, kappa / self.beta)
-            soft = np.diag(barrier.softness(rest) / self.beta)
+            height += float(np.sum(self.beta * potential.conjugate(slack, kappa / self.beta)))
+            rest = potential.shifted(slack, kappa / self.beta)
+            soft = np.diag(potential.softness(rest) / self.beta)
         height = height if np.isfinite(height) else np.inf
         return Point(height, slack - spent - rest, spread + soft, policy)
 
@@ -173,7 +173,7 @@ class _Inner:
         # At small β the entropy barrier leaves e^{−κ/β} of the slack: less than rounding.
         rounding = 1e-11 * np.abs(adv).max(axis=(1, 2))
         spent = np.where(spent < slack + rounding, np.minimum(spent, slack), spent)
-        price = psi(self.barrier, slack, spent)
+        price = psi(self.potential, slack, spent)
         return kl + float(np.sum(self.beta * price))
 
     def report(self, policy: Floats, recovering: bool) -> UpdateResult:

@@ -35,7 +35,7 @@ from holdfast.envs.foreign.source import (
 )
 from holdfast.envs.foreign.spaces import flat_observation_space, is_space, plain_action_space
 from holdfast.envs.functional.source import Functional, described, is_functional
-from holdfast.envs.make import find_source, is_batch, is_task, make_env, size_of
+from holdfast.envs.make import find_source, is_task, is_vectorised, make_env, num_envs_of
 from holdfast.envs.worker import unsendable
 
 __all__ = ["Finding", "check_env", "print_findings"]
@@ -55,11 +55,11 @@ def check_env(
         warnings.simplefilter("ignore")  # environments warn of what is judged here
         costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
         task = isinstance(env, str) and is_task(env)
-        source = env if task or is_batch(env) else find_source(env, env_args)
+        source = env if task or is_vectorised(env) else find_source(env, env_args)
         many = isinstance(source, Functional) or (
             isinstance(source, Factory) and source.takes_num_envs
         )
-        if task or is_batch(env) or many:
+        if task or is_vectorised(env) or many:
             found = _check_batch(source, env_args, constraints, costs, seed)
         else:
             plan = _Plan(source, constraints, costs, seed, max_steps)
@@ -87,18 +87,18 @@ def _check_batch(
     seed: int,
 ) -> list[Finding]:
     found: list[Finding] = []
-    count = size_of(env) if is_batch(env) else 2
+    count = num_envs_of(env) if is_vectorised(env) else 2
     try:
-        batch = make_env(env, count, env_args=env_args, constraints=constraints, cost=cost)
+        envs = make_env(env, count, env_args=env_args, constraints=constraints, cost=cost)
     except ValueError as error:
-        return [_split("opening", error)]
+        return [_split("construction", error)]
     try:
-        for finding in check_vec_env(batch, seed):  # one by one: it may raise after some
+        for finding in check_vec_env(envs, seed):  # one by one: it may raise after some
             found.append(finding)
     except Exception as error:
         found.append(_failure("running", error, "actions were inside action_space."))
-    if not is_batch(env):
-        batch.close()
+    if not is_vectorised(env):
+        envs.close()
     return found
 
 
@@ -106,15 +106,15 @@ def _check_single(plan: _Plan) -> Iterator[Finding]:
     try:
         env = open_single(plan.source)
     except ValueError as error:
-        yield _split("opening", error)
+        yield _split("construction", error)
         return
     except Exception as error:
-        yield _failure("opening", error, "make one by hand to see more.")
+        yield _failure("construction", error, "make one by hand to see more.")
         return
     if is_functional(env):
         yield from _check_batch(described(env), None, plan.constraints, plan.cost, plan.seed)
         return
-    if is_batch(env):
+    if is_vectorised(env):
         yield from _check_batch(env, None, plan.constraints, plan.cost, plan.seed)
         yield from _close(env)
         return

@@ -51,15 +51,15 @@ def chance_in(
     cost: str | None = None,
 ) -> Chance:
     """The cost of chance in an environment; where that adds up several, of each of them."""
-    batch = make_env(env, 10, env_args=args, constraints=constraints, cost=cost)
-    parts = facts_of(batch).cost_parts
+    envs = make_env(env, 10, env_args=args, constraints=constraints, cost=cost)
+    parts = facts_of(envs).cost_parts
     if parts:
-        batch.close()
-        batch = make_env(env, 10, env_args=args, constraints=parts)
+        envs.close()
+        envs = make_env(env, 10, env_args=args, constraints=parts)
     try:
-        return replace(cost_of_chance(batch), in_parts=bool(parts))
+        return replace(cost_of_chance(envs), in_parts=bool(parts))
     finally:
-        batch.close()
+        envs.close()
 
 
 def cost_of_chance(env: VecEnv, episodes: int = 100, seed: int = 0) -> Chance:

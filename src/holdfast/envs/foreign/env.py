@@ -27,7 +27,7 @@ from holdfast.envs.base import (
     Vectorise,
     actions_of,
     check_count,
-    started,
+    require_reset,
 )
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
@@ -159,7 +159,8 @@ class ForeignEnv:
 
     def step(self, action: NDArray[Any]) -> Step:
         action = actions_of(self._label, action, self._action_shape)
-        tape, interface, count = started(self._tape, self._label), self._interface, self.num_envs
+        tape = require_reset(self._tape, self._label)
+        interface, count = self._interface, self.num_envs
         next_obs, reward = self._empty_obs(), np.empty(count)
         cost = np.empty((count, len(interface.cost.names)))
         terminated, truncated = np.empty(count, np.bool_), np.empty(count, np.bool_)
@@ -178,7 +179,7 @@ class ForeignEnv:
 
     def snapshot(self) -> Snapshot:
         """The seeds and actions that lead to where the environments stand, and what they show."""
-        tape = started(self._tape, self._label)
+        tape = require_reset(self._tape, self._label)
         return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:
@@ -210,7 +211,7 @@ class ForeignEnv:
             self._interface.native_actions, action[None], self._interface.clip_actions
         )
         self._asked = i
-        with self._watched(started(self._tape, self._label)):
+        with self._watched(require_reset(self._tape, self._label)):
             done = step_env(self._envs[i], self._current[i], given[0])
             self._write(i, done.next_obs, self._obs)
         return bool(done.terminated or done.truncated)

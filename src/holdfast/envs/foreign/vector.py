@@ -24,7 +24,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, started
+from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, require_reset
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
     as_array,
@@ -107,7 +107,7 @@ class ForeignVectorEnv:
 
     def step(self, action: NDArray[Any]) -> Step:
         action = actions_of(self._called, action, self._action_shape)
-        tape, before = started(self._tape, self._called), self._native
+        tape, before = require_reset(self._tape, self._called), self._native
         given = to_native(self.native_action_space, action, self._clip)
         seen = self._move(given)
         ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
@@ -126,7 +126,7 @@ class ForeignVectorEnv:
 
     def snapshot(self) -> Snapshot:
         """Seeds and actions of the current episodes, and what they show."""
-        tape = started(self._tape, self._called)
+        tape = require_reset(self._tape, self._called)
         return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:

@@ -33,7 +33,7 @@ from holdfast.envs.base import (
     adopt,
     check_count,
     kept_in,
-    started,
+    require_reset,
 )
 from holdfast.envs.functional.states import Dynamics, traced
 from holdfast.envs.functional.worlds import (
@@ -201,7 +201,7 @@ class FunctionalEnv:
         return last, out
 
     def _started(self) -> Worlds:
-        return started(self._worlds, f"Env {self._dynamics.label}")
+        return require_reset(self._worlds, f"Env {self._dynamics.label}")
 
 
 def _sharing(num_envs: int) -> list[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import ActionSpace, OnProgress, Snapshot, Step, actions_of, started
+from holdfast.envs.base import ActionSpace, OnProgress, Snapshot, Step, actions_of, require_reset
 from holdfast.envs.native import engine
 from holdfast.envs.native.simulation import Array, Simulation
 from holdfast.envs.native.worlds import costs
@@ -93,7 +93,7 @@ class LockstepEnv:
         return self._started().copy()
 
     def _started(self) -> Array:
-        return started(self._obs, self.env_id)
+        return require_reset(self._obs, self.env_id)
 
     def collect(
         self,

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from holdfast.envs import actors, native
+from holdfast.envs import native, ray_workers
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import make_env
 from holdfast.envs.worker import Process
@@ -116,8 +116,8 @@ class NoRoom:
 
 @pytest.mark.parametrize(("patience", "told"), [(0.0, 1), (1e9, 0)])
 def test_an_actor_that_finds_no_room_is_told_of_once(patience, told, monkeypatch, caplog):
-    monkeypatch.setattr(actors, "PATIENCE", patience)
-    actor = actors.ActorPeer(NoRoom(looks=3), Mortal)
+    monkeypatch.setattr(ray_workers, "PATIENCE", patience)
+    actor = ray_workers.RayPeer(NoRoom(looks=3), Mortal)
     assert actor.hear(None).head == {}
     assert caplog.text.count("no core free") == told
 
@@ -187,7 +187,7 @@ def hosts() -> list[int]:
 
 @pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")
-def test_actors_of_a_machine_that_is_cut_off_are_replaced(cluster, caplog):
+def test_workers_of_a_machine_that_is_cut_off_are_replaced(cluster, caplog):
     """It lives, and nothing of it gets through any more."""
     import psutil
 

@@ -59,7 +59,7 @@ class Hosted:
         return said.head, said.arrays
 
 
-class ActorPeer:
+class RayPeer:
     """One worker on the cluster."""
 
     def __init__(self, ray: Any, open_share: Callable[[], VecEnv]) -> None:
@@ -126,4 +126,4 @@ def on_cluster(address: str, workers: int) -> Callable[[Callable[[], VecEnv]], P
             f"the cluster at '{address}' has {cores} cores, and {workers} workers need one each: "
             f"give --workers {max(cores, 1)}, or let more machines join."
         )
-    return lambda open_share: ActorPeer(ray, open_share)
+    return lambda open_share: RayPeer(ray, open_share)
