@@ -2,7 +2,8 @@
 """A run: everything that training is a function of, and the presets.
 
 Each default lives in its field, each help text under it; the command line, the docs and `run.json`
-are generated from here.
+are generated from here. Fields, what they must satisfy and how a run is made change together, so
+they are one file.
 """
 
 from __future__ import annotations
