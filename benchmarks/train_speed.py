@@ -14,8 +14,9 @@ How much work a step is depends on what the robot does: a humanoid on its feet h
 solve than one that random actions have thrown down. So the environments also replay, alone and from
 the same states, an epoch of the actions that the trained policy chose.
 
-With `--parts` also the parts of the update, each by itself: critics, policy step. With
-`--critics-last` the critics are fitted beside the policy step, instead of before it.
+With `--parts` also the parts of the update, each by itself: critics, policy step; and what an epoch
+of acting takes with critics fitted after it or beside it. With `--critics-last` the critics are
+fitted beside the policy step, instead of before it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import platform
 import statistics
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -78,35 +80,53 @@ def replay_rate(run: Any, env: Any, state: Any, rounds: int = 3) -> float:
     return run.epoch_steps / statistics.median(times)
 
 
-def part_seconds(run: Any, state: Any) -> dict[str, float]:
-    """Critics and policy step, each by itself, on a batch of the task's own shape."""
+def part_seconds(run: Any, env: Any, state: Any) -> dict[str, float]:
+    """Critics and policy step, each by itself, on a batch of the task's own shape; and an epoch of
+    acting with critics fitted after it, and beside it in a thread."""
     from holdfast.core.types import sampled_batch
 
     size, actions = state.obs.shape[1], state.learner.policy.action_dims
-    noise = lambda seed, *shape: jax.random.normal(jax.random.key(seed), shape)
+    normal = lambda seed, *shape: jax.random.normal(jax.random.key(seed), shape)
     count = run.epoch_steps
     batch = sampled_batch(
-        noise(0, count, size),
-        noise(1, count, actions),
-        noise(2, count),
-        noise(3, count, 1),
-        cost_return=noise(4, 1) * 0,
-        cost_limit=noise(4, 1) * 0 + 25,
-        target=noise(5, count, 2),
+        normal(0, count, size),
+        normal(1, count, actions),
+        normal(2, count),
+        normal(3, count, 1),
+        cost_return=normal(4, 1) * 0,
+        cost_limit=normal(4, 1) * 0 + 25,
+        target=normal(5, count, 2),
     )
-    parts, key = split(run.algorithm), jax.random.key(2)
+    parts, key, actor = split(run.algorithm), jax.random.key(2), actor_of(run, state)
+    noise = actor.draw(np.random.default_rng(0), (count // run.num_envs, run.num_envs))
+    start = env.snapshot()
+
+    def critics() -> None:
+        picked = parts.minibatches(key, batch)
+        jax.block_until_ready(parts.fit(state.learner.critics, batch, picked, None))
+
+    def act() -> None:
+        env.restore(start)
+        env.collect(actor, noise, None, state.memory)
+
+    def both() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            fitting = pool.submit(critics)
+            act()
+            fitting.result()
+
     jobs = {
-        "critics": lambda: parts.fit(
-            state.learner.critics, batch, parts.minibatches(key, batch), None
-        ),
-        "policy": lambda: parts.improve(state.learner, batch, key),
+        "critics": critics,
+        "policy": lambda: jax.block_until_ready(parts.improve(state.learner, batch, key)),
+        "after": lambda: (act(), critics()),
+        "beside": both,
     }
     medians = {}
     for name, job in jobs.items():
         times = []
         for _ in range(6):
             started = time.perf_counter()
-            jax.block_until_ready(job())
+            job()
             times.append(time.perf_counter() - started)
         medians[name] = statistics.median(times[1:])
     return medians
@@ -126,14 +146,14 @@ def measure(env_id: str, epochs: int, seconds: float, parts: bool, first: bool) 
         if wave == 0:
             spent, state = epoch_seconds(run, env)
             same = replay_rate(run, env, state)
-    env.close()
     only, bare = statistics.mean(alone), statistics.mean(engine)
     rate = run.epoch_steps / spent["epoch"]
     aim = next((aim for name, aim in OF_ENGINE.items() if env_id[6:].startswith(name)), None)
     split_up = [spent[name] for name in TIME_COLUMNS]
     split_up.append(spent["epoch"] - sum(split_up))
     if parts:
-        split_up += part_seconds(run, state).values()
+        split_up += part_seconds(run, env, state).values()
+    env.close()
     cells = [
         f"{bare:,.0f}",
         f"{only:,.0f}",
@@ -162,7 +182,8 @@ def main() -> None:
     head += [f"of environments ({OF_ENVIRONMENTS})", f"of same actions ({OF_ENVIRONMENTS})"]
     head += ["of engine (aim)"]
     head += ["acting, s", "estimate", "update", "saving"]
-    head += ["critics alone", "policy alone"] if options.parts else []
+    parts = ["critics alone", "policy alone", "acting, then critics", "both at once"]
+    head += parts if options.parts else []
     print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for env_id in options.tasks:
         measure(env_id, options.epochs, options.seconds, options.parts, not options.critics_last)
