@@ -55,14 +55,17 @@ def shift(cells: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Shift:
 
 def shifts(folder: Path, theirs: Mapping[int, Sequence[Outcome]]) -> dict[str, Shift]:
     """Of the runs in a folder: each number of the table below, and the regret."""
-    found: dict[str, Shift] = {}
-    for word, metric in RANKED.items():
-        for steps, runs in theirs.items():
-            mine, known = grouped(outcomes(folder, steps)), grouped(runs)
-            both = [(mine[cell], known[cell]) for cell in mine if cell in known]
-            pairs = [(column(own, metric), column(other, metric)) for own, other in both]
-            found[f"{word} at {steps / 1e6:g}M"] = shift(pairs)
-    return found
+    cells: dict[int, list[tuple[list[Outcome], list[Outcome]]]] = {}
+    for steps, runs in theirs.items():
+        mine, known = grouped(outcomes(folder, steps)), grouped(runs)
+        cells[steps] = [(mine[cell], known[cell]) for cell in mine if cell in known]
+    return {
+        f"{word} at {steps / 1e6:g}M": shift(
+            [(column(o, metric), column(t, metric)) for o, t in own]
+        )
+        for word, metric in RANKED.items()
+        for steps, own in cells.items()
+    }
 
 
 def cell_table(
