@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=500)
     options = parser.parse_args()
     place = Path(tempfile.mkdtemp())
-    os.environ["HOLDFAST_CACHE"] = str(place / "cache")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(place / "cache")
     subprocess.run(train_command(options.env, place / "whole", options.epochs), check=True)
     command = train_command(options.env, place / "killed", options.epochs)
     done = killed_run(command, place / "killed", options.kills, seed=0)

@@ -241,7 +241,7 @@ def measure_grid(args: argparse.Namespace) -> None:
     head("where", "seconds", "model", "digest of all that was learned")
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        os.environ["HOLDFAST_CACHE"] = str(home / "cache")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(home / "cache")
         trained(cells[:1], home / "first", Local(home / "first", 1))  # compiles
         seconds = trained(cells, home / "local", Local(home / "local", cores()))
         row(f"{cores()} processes", f"{seconds:.0f}", "", digest(home / "local"))

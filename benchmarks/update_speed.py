@@ -133,7 +133,7 @@ def start_and_memory(epochs: int) -> None:
         out = place / name
         process = subprocess.Popen(
             [*command, "--steps", "20000", "--out", str(out), "--quiet"],
-            env=os.environ | {"HOLDFAST_CACHE": str(place / "cache")},
+            env=os.environ | {"JAX_COMPILATION_CACHE_DIR": str(place / "cache")},
             stdout=subprocess.DEVNULL,
         )
         started = time.perf_counter()
@@ -147,7 +147,7 @@ def start_and_memory(epochs: int) -> None:
         out = place / f"memory{n}"
         told = subprocess.run(
             [*command, "--steps", str(20_000 * n), "--out", str(out), "--quiet"],
-            env=os.environ | {"HOLDFAST_CACHE": str(place / "cache")},
+            env=os.environ | {"JAX_COMPILATION_CACHE_DIR": str(place / "cache")},
             capture_output=True,
             text=True,
             check=True,

@@ -39,13 +39,12 @@ def float64():
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def cluster(monkeypatch: pytest.MonkeyPatch):
     """A head that only keeps the books; all on the loopback address."""
     for name, value in {
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "HOLDFAST_CACHE": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }.items():
         monkeypatch.setenv(name, value)

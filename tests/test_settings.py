@@ -173,6 +173,7 @@ NAN, INF = float("nan"), float("inf")
         ("ppo-lag", "multiplier_max", (0.0,), "multiplier_init=0.001 must lie between 0 and"),
         ("ppo-lag", "multiplier_max", (-1.0,), "must not be negative; inf switches it off"),
         ("ppo-lag", "multiplier_max", (NAN,), "must be finite; inf switches it off"),
+        ("cppo-pid", "multiplier_max", (0.0,), "pid_init=0.001 must lie between 0 and"),
         ("cppo-pid", "multiplier_max", (-1.0,), "must not be negative; inf switches it off"),
         ("cppo-pid", "multiplier_max", (NAN,), "must be finite; inf switches it off"),
         (

@@ -87,9 +87,9 @@ def optional(module: str, extra: str, what: str) -> Any:
 
 
 def compilation_cache() -> str:
-    """Where compiled functions are kept between runs."""
+    """Where compiled functions are kept between runs, unless JAX's own variable says where."""
     home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    return os.environ.get("HOLDFAST_CACHE", f"{home}/holdfast/jax")
+    return os.environ.get("JAX_COMPILATION_CACHE_DIR", f"{home}/holdfast/jax")
 
 
 def use_compilation_cache() -> None:
@@ -112,9 +112,7 @@ def thread_limits(threads: int) -> dict[str, str]:
     return limits | {
         "XLA_FLAGS": flags,
         "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
-        "JAX_COMPILATION_CACHE_DIR": os.environ.get(
-            "JAX_COMPILATION_CACHE_DIR", compilation_cache()
-        ),
+        "JAX_COMPILATION_CACHE_DIR": compilation_cache(),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(WORTH_KEEPING),
     }
 

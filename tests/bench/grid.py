@@ -37,10 +37,7 @@ def launch(suite: Path, out: Path, **options: object) -> subprocess.Popen[bytes]
     given = {"jobs": 2} | options
     call = f"bench({str(suite)!r}, out=Path({str(out)!r}), **{given!r})"
     code = f"from pathlib import Path; from holdfast.cli.comparing import bench; {call}"
-    cache = {"HOLDFAST_CACHE": str(suite.parent / "cache")}
-    return subprocess.Popen(
-        [sys.executable, "-c", code], env=os.environ | cache, stderr=subprocess.PIPE
-    )
+    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
 
 
 def finish(process: subprocess.Popen[bytes], seconds: float = 300) -> str:

@@ -47,12 +47,7 @@ class Multiplier:
     def __post_init__(self) -> None:
         check_range(self, "(0, inf)", "try 0.035", "multiplier_lr")
         check_range(self, "[0, inf)", "prices are never negative", "multiplier_init")
-        top = _check_max(self)
-        if top < self.multiplier_init:
-            raise ValueError(
-                f"multiplier_init={self.multiplier_init} must lie between 0 and multiplier_max="
-                f"{top}; prices are never negative."
-            )
+        _check_max(self, "multiplier_init")
 
     def init(self, constraints: int) -> Price:
         value = jnp.zeros(constraints) + self.multiplier_init
@@ -112,7 +107,7 @@ class PID:
         check_range(self, "[1, inf)", "10 is usual", "pid_delay")
         check_range(self, "[0, 1)", "0 is off", "pid_smoothing")
         check_range(self, "[0, inf)", "0 is off", "pid_p", "pid_i", "pid_d", "pid_init")
-        _check_max(self)
+        _check_max(self, "pid_init")
 
     def init(self, constraints: int) -> Control:
         zero = jnp.zeros(constraints)
@@ -138,12 +133,16 @@ class PID:
         )
 
 
-def _check_max(rule: Multiplier | PID) -> float:
-    """The largest price that a rule allows, checked."""
+def _check_max(rule: Multiplier | PID, first: str) -> None:
+    """The largest price that a rule allows is one, and the field `first` is no larger."""
     if rule.multiplier_max is None:
-        return float("inf")
+        return
     check_range(rule, "[0, inf]", "inf switches it off", "multiplier_max")
-    return rule.multiplier_max
+    if (value := getattr(rule, first)) > rule.multiplier_max:
+        raise ValueError(
+            f"{first}={value} must lie between 0 and multiplier_max={rule.multiplier_max}; prices "
+            "are never negative."
+        )
 
 
 @jax.tree_util.register_dataclass
