@@ -25,6 +25,8 @@ METRICS = {"return": "reward", "cost": "cost"}
 RANKED = METRICS | {"regret": "smooth"}
 EXCHANGES = 20_000
 CAUSES = "reproduction/causes.txt"
+EDGES = (-1.0, 2.0)
+"""Of the picture, in published ranges; what lies beyond is a triangle there."""
 
 
 @dataclass(frozen=True)
@@ -68,28 +70,49 @@ def shifts(folder: Path, theirs: Mapping[int, Sequence[Outcome]]) -> dict[str, S
     }
 
 
-def cell_table(
-    results: Path,
-    theirs: Mapping[int, Sequence[Outcome]],
-    causes: Mapping[str, str],
-) -> tuple[Rows, dict[str, int]]:
-    """A row for each run: its return and cost at each of the steps of `theirs`, where they lie in
-    the range of the published seeds, and why not where they do not; and how many do."""
+@dataclass(frozen=True)
+class Compared:
+    """The runs of one cell beside the published ones."""
+
+    task: str
+    label: str
+    seeds: tuple[int, ...]
+    numbers: dict[str, tuple[list[float], list[float]]]
+    """What is compared → (ours, published)."""
+
+
+def compared(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> list[Compared]:
+    """Return and cost of the kept runs at each of the steps of `theirs`."""
     ours = {steps: grouped(outcomes(results, steps)) for steps in theirs}
     ranges = {steps: grouped(runs) for steps, runs in theirs.items()}
     last = max(theirs)
-    words = [f"{name} at {steps / 1e6:g}M" for name in METRICS for steps in theirs]
+    return [
+        Compared(
+            *cell,
+            tuple(run.seed for run in runs),
+            {
+                f"{name} at {steps / 1e6:g}M": (
+                    column(ours[steps][cell], metric),
+                    column(ranges[steps][cell], metric),
+                )
+                for name, metric in METRICS.items()
+                for steps in theirs
+            },
+        )
+        for cell, runs in ours[last].items()
+        if cell in ranges[last]
+    ]
+
+
+def cell_table(cells: Sequence[Compared], causes: Mapping[str, str]) -> tuple[Rows, dict[str, int]]:
+    """A row for each run: its numbers, where they lie in the range of the published seeds, and why
+    not where they do not; and how many do."""
+    words = list(cells[0].numbers) if cells else []
     rows = [["task", "algorithm", "seed", *words, "inside", "cause"]]
     counts = {"cells": 0, "cells inside": 0, "numbers": 0, "numbers inside": 0}
-    for (task, label), runs in ours[last].items():
-        if (task, label) not in ranges[last]:
-            continue
-        numbers = [
-            (column(ours[steps][task, label], metric), column(ranges[steps][task, label], metric))
-            for metric in METRICS.values()
-            for steps in theirs
-        ]
-        for i, run in enumerate(runs):
+    for cell in cells:
+        numbers = list(cell.numbers.values())
+        for i, seed in enumerate(cell.seeds):
             marks = [min(known) <= own[i] <= max(known) for own, known in numbers]
             spelt = [
                 f"{number(own[i])} ({number(min(known))} .. {number(max(known))})"
@@ -97,9 +120,10 @@ def cell_table(
             ]
             spelt = [x if mark else f"**{x}**" for x, mark in zip(spelt, marks, strict=True)]
             outside = [pair for pair, mark in zip(numbers, marks, strict=True) if not mark]
-            cause = causes.get(f"{label}_{task}_seed{run.seed}", reason(outside)) if outside else ""
+            name = f"{cell.label}_{cell.task}_seed{seed}"
+            cause = causes.get(name, reason(outside)) if outside else ""
             inside = "yes" if all(marks) else f"{sum(marks)} of {len(marks)}"
-            rows.append([short(task), label, str(run.seed), *spelt, inside, cause])
+            rows.append([short(cell.task), cell.label, str(seed), *spelt, inside, cause])
             counts["cells"] += 1
             counts["cells inside"] += all(marks)
             counts["numbers"] += len(marks)
@@ -122,12 +146,12 @@ def read_causes(file: Path) -> dict[str, str]:
     return {name.strip(): why.strip() for name, _, why in pairs}
 
 
-def told_cells(results: Path, source: Path) -> str:
+def told_cells(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> str:
     """The part of docs/reproduction.md that needs the published runs."""
-    theirs = {steps: published(source, steps) for steps in (HALF, WHOLE)}
-    rows, counts = cell_table(results / "reproduction", theirs, read_causes(results / CAUSES))
-    if len(rows) == 1:
+    cells = compared(results / "reproduction", theirs)
+    if not cells:
         return "No run is kept yet.\n"
+    rows, counts = cell_table(cells, read_causes(results / CAUSES))
     share = counts["numbers inside"] / counts["numbers"]
     told = (
         f"{counts['cells inside']} of {counts['cells']} runs lie inside with all four numbers, and "
@@ -135,6 +159,54 @@ def told_cells(results: Path, source: Path) -> str:
         "would, if ours were further seeds of the published code).\n\n"
     )
     return told + markdown(shift_table(results, theirs)) + "\n" + markdown(rows)
+
+
+def half_and_whole(source: Path) -> dict[int, list[Outcome]]:
+    """The published runs at the two steps that are compared."""
+    return {steps: published(source, steps) for steps in (HALF, WHOLE)}
+
+
+def place(value: float, known: Sequence[float]) -> float:
+    """Where a number lies in the published range: 0 at its low end, 1 at its high end."""
+    low, high = min(known), max(known)
+    if low < high:
+        return (value - low) / (high - low)
+    return 0.5 if value == low else np.copysign(np.inf, value - low)
+
+
+def draw_cells(cells: Sequence[Compared], file: Path) -> Path:
+    """A line for each cell, a panel for each number: our runs as dots in the published range."""
+    from matplotlib.figure import Figure
+
+    lines = [(cell, i and cells[i - 1].task == cell.task) for i, cell in enumerate(cells)]
+    heights: list[float] = []
+    for _, same in lines:
+        heights.append((heights[-1] if heights else 0.0) - (1.0 if same else 2.1))
+    words = list(cells[0].numbers)
+    made = Figure(figsize=(8.6, 0.7 - 0.135 * heights[-1]), dpi=150, layout="constrained")
+    axes = made.subplots(1, len(words), sharey=True, squeeze=False)[0]
+    for axis, word in zip(axes, words, strict=True):
+        axis.axvspan(0, 1, color="#dbe9ed")
+        for (cell, _), height in zip(lines, heights, strict=True):
+            own, known = cell.numbers[word]
+            for at in (place(value, known) for value in own):
+                colour = "#0b6e8a" if 0 <= at <= 1 else "#c4572c"
+                beyond = "<" if at < EDGES[0] else ">" if at > EDGES[1] else "o"
+                axis.plot(np.clip(at, *EDGES), height, beyond, ms=4, color=colour, alpha=0.85)
+        axis.set(title=word, xlim=(EDGES[0] - 0.15, EDGES[1] + 0.15), ylim=(heights[-1] - 1, 0))
+        axis.title.set_fontsize(9)
+        axis.set_xticks([0, 1], ["lowest", "highest"], fontsize=7)
+        axis.spines[["top", "right", "left"]].set_visible(False)
+        axis.tick_params(axis="y", length=0)
+    axes[0].set_yticks(heights, [cell.label for cell, _ in lines], fontsize=6.5)
+    for (cell, same), height in zip(lines, heights, strict=True):
+        if not same:
+            name = short(cell.task).removesuffix("Velocity")
+            own = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "center"}
+            axes[0].annotate(name, (-0.03, height + 0.95), fontsize=7.5, weight="bold", **own)
+    made.supxlabel("in the range of the five published seeds (shaded)", fontsize=8)
+    made.savefig(file, facecolor="white", metadata={"Software": None})
+    return file
 
 
 def shift_table(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> Rows:

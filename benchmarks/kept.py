@@ -169,7 +169,8 @@ def not_run(folder: Path) -> dict[str, list[Cell]]:
     file = folder / "suite.json"
     suite = read(file)["suite"] if file.exists() else folder.name
     found: dict[str, list[Cell]] = {}
+    whole = command(suite)
     for cell in all_cells(suite):
         if not (folder / cell.name / "done.json").exists():
-            found.setdefault(f"{command(suite)} --only /{cell.run.env}", []).append(cell)
+            found.setdefault(f"{whole} --only /{cell.run.env}", []).append(cell)
     return found

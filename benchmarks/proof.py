@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kept runs show, beside the published ones: records, tables for the docs, one picture.
+"""What kept runs show, beside the published ones: records, tables and pictures for the docs.
 
     holdfast bench ours --out runs/ours
     python benchmarks/proof.py keep runs/ours results/ours        # small files of finished runs
-    python benchmarks/proof.py write --published paper_runs.parquet   # all tables and the picture
+    python benchmarks/proof.py write --published paper_runs.parquet   # all tables and pictures
 
 `keep` takes several folders of runs and adds to what is kept already. `write` puts into README.md
 and docs/, between their marks, what results/ holds now: our default beside published runs at equal
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cells import told_cells
+from cells import compared, draw_cells, half_and_whole, told_cells
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, column, grouped, keep, not_run, outcomes, published
 from paired import DEFAULT, beside, crossings, demo, finals, screened
@@ -167,7 +167,12 @@ def write(root: Path, source: Path | None) -> None:
             "aggregate": markdown(aggregate(ours, theirs, ends)),
             "long": filled(table(outcomes(results / "ours-long", LAST), ends)),
         }
-        pages["docs/reproduction.md"]["cells"] = told_cells(results, source)
+        beside = half_and_whole(source)
+        pages["docs/reproduction.md"]["cells"] = told_cells(results, beside)
+        draw_cells(
+            compared(results / "reproduction", beside),
+            root / "docs" / "images" / "reproduction.png",
+        )
     for page, parts in pages.items():
         put(root / page, parts)
 

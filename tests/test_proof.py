@@ -171,7 +171,7 @@ def cell_rows(tmp_path, high, causes=None, seeds=(0, 1)):
         write_run(tmp_path, seed, 0.0)
     theirs = [outcome("c-trpo", k, 0.0, "Task-v0", k * high / 4, 25.0 * k) for k in range(5)]
     at = {500_000: theirs, 1_000_000: theirs}
-    return reproduction.cell_table(tmp_path, at, causes or {})
+    return reproduction.cell_table(reproduction.compared(tmp_path, at), causes or {})
 
 
 def test_a_cell_is_inside_where_all_its_numbers_are(tmp_path):
@@ -200,6 +200,20 @@ def test_an_outside_cell_has_its_cause_or_the_honest_reason(tmp_path):
     assert reproduction.read_causes(tmp_path / "none.txt") == {}
     ((head, *both), _) = cell_rows(tmp_path / "apart", 9.0)  # all of ours are above
     assert [dict(zip(head, row, strict=True))["cause"] for row in both] == ["not known"] * 2
+
+
+def test_the_picture_of_the_cells_places_runs_in_the_published_range(tmp_path):
+    known = [10.0, 12.0, 20.0]
+    assert [reproduction.place(x, known) for x in (10, 15, 20, 5, 40)] == [0, 0.5, 1, -0.5, 3]
+    assert reproduction.place(0.0, [0.0, 0.0]) == 0.5  # PPO's cost while nothing costs anything
+    assert reproduction.place(0.1, [0.0, 0.0]) == np.inf
+    assert reproduction.place(-0.1, [0.0, 0.0]) == -np.inf
+    cells = [
+        reproduction.Compared(task, label, (0, 1), {"return": ([5.0, 90.0], known)})
+        for task, label in (("A-v0", "cpo"), ("A-v0", "ppo"), ("B-v0", "cpo"))
+    ]
+    file = reproduction.draw_cells(cells, tmp_path / "cells.png")
+    assert file.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_ranks_tell_further_seeds_from_another_algorithm():
@@ -328,7 +342,7 @@ def test_tables_beside_published_runs_are_those_of_results(published):
     theirs = kept.published(source, proof.STEPS)
     again = kept.outcomes(ROOT / "results" / "reproduction", proof.STEPS)
     assert proof.markdown(proof.table(ours, theirs, again)) in part("docs/holding.md", "ours")
-    cells_made = reproduction.told_cells(ROOT / "results", source)
+    cells_made = reproduction.told_cells(ROOT / "results", reproduction.half_and_whole(source))
     assert cells_made in part("docs/reproduction.md", "cells")
     groups = proof.grouped(theirs)
     for task, known in picture.PUBLISHED.items():
