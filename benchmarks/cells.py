@@ -80,6 +80,10 @@ class Compared:
     numbers: dict[str, tuple[list[float], list[float]]]
     """What is compared → (ours, published)."""
 
+    def inside(self, run: int) -> list[bool]:
+        """Which numbers of a run lie in the range of the published seeds."""
+        return [min(known) <= own[run] <= max(known) for own, known in self.numbers.values()]
+
 
 def compared(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> list[Compared]:
     """Return and cost of the kept runs at each of the steps of `theirs`."""
@@ -104,16 +108,14 @@ def compared(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> list[Com
     ]
 
 
-def cell_table(cells: Sequence[Compared], causes: Mapping[str, str]) -> tuple[Rows, dict[str, int]]:
+def cell_table(cells: Sequence[Compared], causes: Mapping[str, str]) -> Rows:
     """A row for each run: its numbers, where they lie in the range of the published seeds, and why
-    not where they do not; and how many do."""
-    words = list(cells[0].numbers) if cells else []
-    rows = [["task", "algorithm", "seed", *words, "inside", "cause"]]
-    counts = {"cells": 0, "cells inside": 0, "numbers": 0, "numbers inside": 0}
+    not where they do not."""
+    rows = [["task", "algorithm", "seed", *cells[0].numbers, "inside", "cause"]]
     for cell in cells:
         numbers = list(cell.numbers.values())
         for i, seed in enumerate(cell.seeds):
-            marks = [min(known) <= own[i] <= max(known) for own, known in numbers]
+            marks = cell.inside(i)
             spelt = [
                 f"{number(own[i])} ({number(min(known))} .. {number(max(known))})"
                 for own, known in numbers
@@ -124,11 +126,21 @@ def cell_table(cells: Sequence[Compared], causes: Mapping[str, str]) -> tuple[Ro
             cause = causes.get(name, reason(outside)) if outside else ""
             inside = "yes" if all(marks) else f"{sum(marks)} of {len(marks)}"
             rows.append([short(cell.task), cell.label, str(seed), *spelt, inside, cause])
-            counts["cells"] += 1
-            counts["cells inside"] += all(marks)
-            counts["numbers"] += len(marks)
-            counts["numbers inside"] += sum(marks)
-    return rows, counts
+    return rows
+
+
+def inside_table(cells: Sequence[Compared]) -> Rows:
+    """How many runs and numbers of each algorithm lie inside, and of all together."""
+    rows = [["", "tasks", "runs", "inside with all numbers", "numbers", "inside", "share"]]
+    for name in (*dict.fromkeys(cell.label for cell in cells), ""):
+        own = [cell for cell in cells if name in ("", cell.label)]
+        marks = [cell.inside(i) for cell in own for i in range(len(cell.seeds))]
+        flat = [mark for run in marks for mark in run]
+        tasks = len({cell.task for cell in own})
+        counts = [tasks, len(marks), sum(map(all, marks)), len(flat), sum(flat)]
+        share = f"{np.mean(flat):.0%}"
+        rows.append([name or "**all**", *map(str, counts), share])
+    return rows
 
 
 def reason(outside: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
@@ -151,14 +163,12 @@ def told_cells(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> str:
     cells = compared(results / "reproduction", theirs)
     if not cells:
         return "No run is kept yet.\n"
-    rows, counts = cell_table(cells, read_causes(results / CAUSES))
-    share = counts["numbers inside"] / counts["numbers"]
-    told = (
-        f"{counts['cells inside']} of {counts['cells']} runs lie inside with all four numbers, and "
-        f"{counts['numbers inside']} of {counts['numbers']} numbers do ({share:.0%}; two of three "
-        "would, if ours were further seeds of the published code).\n\n"
+    tables = (
+        shift_table(results, theirs),
+        inside_table(cells),
+        cell_table(cells, read_causes(results / CAUSES)),
     )
-    return told + markdown(shift_table(results, theirs)) + "\n" + markdown(rows)
+    return "\n".join(map(markdown, tables))
 
 
 def half_and_whole(source: Path) -> dict[int, list[Outcome]]:
