@@ -55,21 +55,6 @@ def shift(cells: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Shift:
     return Shift(rank, (1 + int(as_far.sum())) / (1 + EXCHANGES))
 
 
-def shifts(folder: Path, theirs: Mapping[int, Sequence[Outcome]]) -> dict[str, Shift]:
-    """Of the runs in a folder: each number of the table below, and the regret."""
-    cells: dict[int, list[tuple[list[Outcome], list[Outcome]]]] = {}
-    for steps, runs in theirs.items():
-        mine, known = grouped(outcomes(folder, steps)), grouped(runs)
-        cells[steps] = [(mine[cell], known[cell]) for cell in mine if cell in known]
-    return {
-        f"{word} at {steps / 1e6:g}M": shift(
-            [(column(o, metric), column(t, metric)) for o, t in own]
-        )
-        for word, metric in RANKED.items()
-        for steps, own in cells.items()
-    }
-
-
 @dataclass(frozen=True)
 class Compared:
     """The runs of one cell beside the published ones."""
@@ -85,8 +70,12 @@ class Compared:
         return [min(known) <= own[run] <= max(known) for own, known in self.numbers.values()]
 
 
-def compared(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> list[Compared]:
-    """Return and cost of the kept runs at each of the steps of `theirs`."""
+def compared(
+    results: Path,
+    theirs: Mapping[int, Sequence[Outcome]],
+    metrics: Mapping[str, str] = METRICS,
+) -> list[Compared]:
+    """The metrics of the kept runs at each of the steps of `theirs`."""
     ours = {steps: grouped(outcomes(results, steps)) for steps in theirs}
     ranges = {steps: grouped(runs) for steps, runs in theirs.items()}
     last = max(theirs)
@@ -99,13 +88,18 @@ def compared(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> list[Com
                     column(ours[steps][cell], metric),
                     column(ranges[steps][cell], metric),
                 )
-                for name, metric in METRICS.items()
+                for name, metric in metrics.items()
                 for steps in theirs
             },
         )
         for cell, runs in ours[last].items()
         if cell in ranges[last]
     ]
+
+
+def shifts(cells: Sequence[Compared]) -> dict[str, Shift]:
+    """Of each number that is compared."""
+    return {word: shift([cell.numbers[word] for cell in cells]) for word in cells[0].numbers}
 
 
 def cell_table(cells: Sequence[Compared], causes: Mapping[str, str]) -> Rows:
@@ -222,7 +216,9 @@ def draw_cells(cells: Sequence[Compared], file: Path) -> Path:
 def shift_table(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> Rows:
     """Mean rank and p of the reproduction, and of our default as the control."""
     folders = {"reproduction": "preset `published`", "ours": "our default (control)"}
-    found = {name: shifts(results / folder, theirs) for folder, name in folders.items()}
+    found = {
+        name: shifts(compared(results / folder, theirs, RANKED)) for folder, name in folders.items()
+    }
     rows = [["mean rank among published seeds", *next(iter(found.values()))]]
     spelt = lambda one: f"{one.rank:.2f} (p = {one.p:.2g})"
     return rows + [[name, *map(spelt, own.values())] for name, own in found.items()]
