@@ -37,8 +37,11 @@ def test_cells_can_be_chosen():
     assert len(cells(suite, ["trpo/"])) == 4
     assert len(cells(suite, ["/speed"])) == 6
     assert len(cells(suite, ["trpo/Bandit", "c-trpo/Speed"])) == 2 + 4
-    with pytest.raises(ValueError, match="no cell of suite 'mine' matches"):
-        cells(suite, ["cpo/"])
+    one = cells(suite, ["c-trpo_beta=0.2/speed"])  # the label that tables show
+    assert {cell.label for cell in one} == {"c-trpo_beta=0.2"} and len(one) == 2
+    for absent in ("cpo/", "c-trpo_beta=0.3/", "c-trpo_beta/"):
+        with pytest.raises(ValueError, match=r"matches --only .*; it has c-trpo_beta=0\.2, .*trpo"):
+            cells(suite, [absent])
     with pytest.raises(ValueError, match="write `trpo/` or `/trpo`"):
         cells(suite, ["trpo"])
     assert len(cells(with_options(suite, 1000, (5, 6, 7)))) == 18

@@ -149,8 +149,9 @@ def parse_suite(name: str, data: Mapping[str, object]) -> Suite:
 def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
     """The runs of a suite, seeds outermost: the first results cover the whole grid.
 
-    `only` keeps cells whose ALGORITHM/TASK contains one of the given pairs (either part may be
-    empty: `c-trpo/`, `/Hopper`).
+    `only` keeps cells that one of the given pairs ALGORITHM/TASK matches: an algorithm's name or
+    its label with settings, and a part of the task's name; either may be empty (`c-trpo/`,
+    `c-trpo_beta=0.1/Hopper`, `/Hopper`).
     """
     wanted = [_pattern(words) for words in only]
     found: dict[str, Cell] = {}
@@ -184,9 +185,9 @@ def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
                         f"suite '{suite.name}' has two different runs called '{cell.name}'; give "
                         "their differing settings under the algorithm, not under the suite."
                     )
-    kept = [c for c in found.values() if not wanted or any(_matches(c.run, w) for w in wanted)]
+    kept = [c for c in found.values() if not wanted or any(_matches(c, w) for w in wanted)]
     if not kept:
-        names = sorted({cell.run.name for cell in found.values()})
+        names = sorted({cell.label for cell in found.values()})
         raise ValueError(
             f"no cell of suite '{suite.name}' matches --only {' '.join(only)}; it has "
             f"{', '.join(names)} on {', '.join(suite.tasks)}."
@@ -247,9 +248,10 @@ def _pattern(words: str) -> tuple[str, str]:
     return algorithm.lower(), task.lower()
 
 
-def _matches(run: Run, wanted: tuple[str, str]) -> bool:
+def _matches(cell: Cell, wanted: tuple[str, str]) -> bool:
     name, task = wanted
-    return (not name or run.name.lower() == name) and task in run.env.lower()
+    names = (cell.run.name.lower(), cell.label.lower())
+    return (not name or name in names) and task in cell.run.env.lower()
 
 
 def _check_free(settings: Iterable[str], where: str) -> None:

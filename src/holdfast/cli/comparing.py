@@ -51,7 +51,8 @@ def bench(
         steps: Environment steps of each run, instead of the suite's.
         seeds: How many seeds, or the seeds themselves (0,1000,2000; of one seed 20,) instead of the
             suite's.
-        only: ALGORITHM/TASK pairs to run; either part may be empty or, for tasks, a piece.
+        only: ALGORITHM/TASK pairs to run: a name, or a label with settings as --dry-run shows it,
+            and a piece of a task's name; either may be empty.
         jobs: Runs at a time; by default one for each core.
         cluster: A Ray cluster to train on: its address (10.0.0.1:6379), auto for the one that this
             machine belongs to, or local for one of this machine alone.
