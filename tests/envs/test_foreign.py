@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapter: where costs come from, which spaces it takes, and that processes change nothing."""
-
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import threading
-import time
+"""The adapter: where costs come from, and which spaces it takes."""
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from walk_env import Walk, info_named, play
 
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.env import ForeignEnv, open_foreign
@@ -20,31 +13,6 @@ from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.foreign.tape import episode_seed
 from holdfast.envs.make import known_ids, make_env
 from holdfast.envs.probe_env import ProbeEnv
-from holdfast.envs.workers import WorkerEnv
-
-
-class Walk(gym.Env):
-    """A seeded random walk that terminates beyond 1.5 and is cut after 7 steps."""
-
-    def __init__(self, info=lambda x: {"cost": abs(x)}, observe=None, space=None, actions=None):
-        default = spaces.Box(-9.0, 9.0, (2,), np.float64)
-        self.observation_space = default if space is None else space
-        default = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.action_space = default if actions is None else actions
-        self.info, self.observe = info, observe or (lambda x, t: np.array([x, t]))
-        self.seen = []
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x, self.t = self.np_random.normal() * 0.3, 0
-        return self.observe(self.x, 0.0), {}
-
-    def step(self, action):
-        self.seen.append(action)
-        self.x += self.np_random.normal() * 0.5
-        self.t += 1
-        ended = abs(self.x) > 1.5
-        return self.observe(self.x, self.t), -self.x, ended, self.t >= 7, self.info(self.x)
 
 
 class SixValues:
@@ -63,25 +31,6 @@ class SixValues:
         obs, hazards = self.rng.normal(size=3), float(self.rng.random() < 0.5)
         info = {"cost_hazards": hazards, "cost_vases": 1.0, "cost_sum": hazards + 1.0}
         return obs, float(action[0]), hazards + 1.0, False, self.t >= 5, info
-
-
-def failing(x):
-    raise OSError("sensor unplugged")
-
-
-def play(env, steps=40, seed=5):
-    rng = np.random.default_rng(0)
-    obs = [env.reset(seed)]
-    taken = [env.step(sample_actions(env.action_space, env.num_envs, rng)) for _ in range(steps)]
-    return obs, taken
-
-
-def assert_same(a, b):
-    assert np.array_equal(a[0][0], b[0][0]) and a[0][0].dtype == b[0][0].dtype
-    for left, right in zip(a[1], b[1], strict=True):
-        for name in left.__dataclass_fields__:
-            x, y = getattr(left, name), getattr(right, name)
-            assert np.array_equal(x, y) and x.dtype == y.dtype
 
 
 # Contract
@@ -140,10 +89,6 @@ def test_runs_a_registered_id_with_a_cost_function():
 
 def info_vector(x):
     return {"cost": np.array([x, 1.0])}
-
-
-def info_named(x):
-    return {"cost_hazards": x, "cost_vases": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -383,164 +328,6 @@ def test_an_id_that_is_near_none_suggests_none(name):
     """The control: a suggestion that is no near miss only misleads."""
     with pytest.raises(ValueError, match=f"unknown env '{name}'; `holdfast envs` shows ours"):
         make_env(name, 2)
-
-
-# Processes
-
-
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_processes_give_the_numbers_of_the_loop(workers):
-    cost = lambda obs, action, new, info: [info["cost"], action[0]]
-    options = {"cost": cost, "constraints": ("far", "push")}
-    loop = open_foreign(Walk, 5, **options)
-    split = open_foreign(Walk, 5, vectorise="process", workers=workers, **options)
-    assert loop.cost_names == split.cost_names and loop.action_space == split.action_space
-    assert_same(play(loop), play(split))
-    assert_same(play(loop, seed=9), play(split, seed=9))
-    split.close()
-    split.close()
-    with pytest.raises(RuntimeError, match="is closed"):
-        split.reset(0)
-
-
-class Slow(Walk):
-    def step(self, action):
-        time.sleep(2e-3)
-        return super().step(action)
-
-
-def test_auto_shares_what_is_dear_and_can_be_sent(monkeypatch):
-    """Cheap batches, single environments and what no other process can open stay here."""
-    monkeypatch.setenv("HOLDFAST_CORES", "2")
-    lock = threading.Lock()
-    kept = (
-        (Walk, 4, {}),
-        (Slow, 1, {}),
-        (lambda: Slow() if lock else None, 4, {}),
-        (Slow, 4, {"workers": 1}),
-        (Slow, 4, {"vectorise": "sync"}),
-        (Slow, 4, {"lockstep": True}),
-    )
-    for source, count, options in kept:
-        env = make_env(source, count, **{"lockstep": False} | options)
-        assert not isinstance(env, WorkerEnv), options
-        env.close()
-    loop = make_env(Slow, 4, vectorise="sync")
-    for source, options in ((Slow, {}), (Walk, {"workers": 2})):
-        shared = make_env(source, 4, lockstep=False, **options)
-        assert isinstance(shared, WorkerEnv) and shared.workers == 2
-        assert_same(play(loop, steps=20), play(shared, steps=20))
-        shared.close()
-
-
-def test_processes_run_ids_that_only_this_process_registered():
-    gym.register("local/Walk-v0", lambda: Walk(info_named))
-    try:
-        loop = make_env("local/Walk-v0", 2)
-        split = make_env("local/Walk-v0", 2, vectorise="process", workers=2)
-        assert_same(play(loop), play(split))
-        split.close()
-    finally:
-        del gym.registry["local/Walk-v0"]
-
-
-def test_worker_errors_name_environment_and_cause():
-    def fails_late(x):
-        if abs(x) > 0.8:
-            raise OSError("sensor unplugged")
-        return {"cost": 0.0}
-
-    env = open_foreign(lambda: Walk(fails_late), 3, vectorise="process", workers=2)
-    env.reset(0)
-    with pytest.raises(RuntimeError, match=r"OSError: sensor unplugged .*environment \d") as caught:
-        for _ in range(100):
-            env.step(np.zeros((3, 1)))
-    assert "fails_late" in caught.value.__notes__[0]
-    with pytest.raises(RuntimeError, match="is closed"):
-        env.step(np.zeros((3, 1)))
-
-
-def test_a_worker_that_dies_is_reported_and_all_are_ended():
-    def dies(x):
-        if abs(x) > 0.8:
-            os._exit(3)
-        return {"cost": 0.0}
-
-    env = open_foreign(lambda: Walk(dies), 4, vectorise="process", workers=2)
-    env.reset(0)
-    processes = [peer.process for peer in env._peers]
-    with pytest.raises(
-        RuntimeError, match=r"environments \d-\d of Env .Walk. ended unexpectedly.*exit code 3"
-    ):
-        for _ in range(100):
-            env.step(np.zeros((4, 1)))
-    assert all(process.poll() is not None for process in processes)
-
-
-def test_forgetting_the_batch_ends_its_workers():
-    env = open_foreign(Walk, 2, vectorise="process", workers=2)
-    processes = [peer.process for peer in env._peers]
-    assert all(process.poll() is None for process in processes)
-    del env
-    assert [process.wait(10) for process in processes] == [0, 0]
-
-
-SCRIPT = """
-    import sys, numpy as np, gymnasium as gym
-    from gymnasium import spaces
-    from holdfast.envs.foreign.env import open_foreign
-
-    class Chatty(gym.Env):
-        observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        action_space = spaces.Discrete(2)
-        def reset(self, *, seed=None, options=None):
-            print("a worker's word on stdout")
-            return np.zeros(1, np.float32), {}
-        def step(self, action):
-            print("another")
-            return np.zeros(1, np.float32), 1.0, False, False, {"cost": 0.0}
-
-    # no `if __name__ == "__main__"`: workers must not run this script again
-    env = open_foreign(Chatty, 2, vectorise="process", workers=2)
-    env.reset(0)
-    try:
-        print("pids", *(p.pid for p in (peer.process for peer in env._peers)), flush=True)
-        while True:
-            env.step(np.zeros(2, int))
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_interrupt_and_kill_leave_no_worker_behind(how, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    parent = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment, start_new_session=True,
-    )  # fmt: skip
-    line = next(line for line in parent.stdout if line.startswith("pids"))
-    workers = [int(pid) for pid in line.split()[1:]]
-    os.killpg(parent.pid, how)
-    out, err = parent.communicate(timeout=30)
-    deadline = time.monotonic() + 10
-    while any(map(alive, workers)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert len(workers) == 2 and not any(map(alive, workers))
-    if how == signal.SIGINT:
-        assert out.splitlines()[-1] == "interrupted" and parent.returncode == 0
-        assert "Traceback" not in err
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 # One entry
