@@ -27,6 +27,7 @@ from kept import Outcome, column, grouped, keep, not_run, outcomes, published
 from paired import DEFAULT, beside, crossings, demo, finals, screened
 from picture import PUBLISHED, draw
 from tables import Rows, markdown, number, short
+from update_sizes import size_table
 
 ROOT = Path(__file__).parents[1]
 STEPS, LAST = 1_000_000, 10_000_000
@@ -168,7 +169,10 @@ def write(root: Path, source: Path | None) -> None:
             "long": filled(table(outcomes(results / "ours-long", LAST), ends)),
         }
         beside = half_and_whole(source)
-        pages["docs/reproduction.md"]["cells"] = told_cells(results, beside)
+        pages["docs/reproduction.md"] |= {
+            "cells": told_cells(results, beside),
+            "updates": markdown(size_table(results / "reproduction", source)),
+        }
         draw_cells(
             compared(results / "reproduction", beside),
             root / "docs" / "images" / "reproduction.png",

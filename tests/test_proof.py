@@ -22,6 +22,7 @@ import kept  # noqa: E402
 import paired  # noqa: E402
 import picture  # noqa: E402
 import proof  # noqa: E402
+import update_sizes  # noqa: E402
 
 
 def write_run(folder: Path, seed: int, regret: float, done: bool = True, label="c-trpo") -> None:
@@ -345,6 +346,8 @@ def test_tables_beside_published_runs_are_those_of_results(published):
     assert proof.markdown(proof.table(ours, theirs, again)) in part("docs/holding.md", "ours")
     cells_made = reproduction.told_cells(ROOT / "results", reproduction.half_and_whole(source))
     assert cells_made in part("docs/reproduction.md", "cells")
+    sizes = update_sizes.size_table(ROOT / "results" / "reproduction", source)
+    assert proof.markdown(sizes) in part("docs/reproduction.md", "updates")
     groups = proof.grouped(theirs)
     for task, known in picture.PUBLISHED.items():
         for name, (reward, regret) in known.items():
