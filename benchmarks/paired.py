@@ -2,8 +2,8 @@
 """Settings beside a base on the same seeds, and the demo's verdicts: tables for the docs.
 
 `proof.py write` puts them there: the ablation (results/holding), two tasks that no setting was
-chosen on (results/unseen), what was tried and is gone (results/screening.csv), the demo over seeds
-(results/demo_seeds.csv).
+chosen on (results/unseen), the default run again (results/ours-again), what was tried and is gone
+(results/screening.csv), the demo over seeds (results/demo_seeds.csv).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,16 @@ def beside(runs: Sequence[Outcome], base: str) -> Rows:
 METRICS = ("reward", "smooth", "raw")
 
 
+def again(first: Sequence[Outcome], second: Sequence[Outcome]) -> Rows:
+    """The same command twice, on processors that round otherwise; differences of the same seeds."""
+    common = {(run.task, run.seed) for run in second}
+    base = [replace(run, label=FIRST) for run in first if (run.task, run.seed) in common]
+    return beside([*base, *(replace(run, label="again") for run in second)], FIRST)
+
+
+FIRST = "first"
+
+
 def difference(gaps: Sequence[float]) -> str:
     """The mean of paired differences, with its interval from two pairs on."""
     if not gaps:
@@ -76,13 +87,13 @@ def screened(file: Path) -> list[Outcome]:
     return [outcome(task, label, seed, rows) for (label, task, seed), rows in last.items()]
 
 
-def finals(folder: Path) -> Rows:
+def finals(*folders: Path) -> Rows:
     """A row for each task: what `holdfast evaluate --save` left of its final policies, by seed,
     sampled and, where that was judged too, greedy."""
     head = ["task", "seeds", "mean cost of each", "safe, if the tail is as seen", "proved at 95 %"]
     rows = [[*head, "mean cost of each, greedy"]]
     found: dict[str, dict[int, list[dict[str, Any]]]] = {}
-    for file in folder.glob("*/evaluation_sampled.json"):
+    for file in (f for folder in folders for f in folder.glob("*/evaluation_sampled.json")):
         run = json.loads((file.parent / "run.json").read_text())["run"]
         files = [file, file.with_name("evaluation_greedy.json")]
         both = [json.loads(each.read_text()) for each in files if each.exists()]

@@ -24,7 +24,7 @@ import numpy as np
 from cells import compared, draw_cells, half_and_whole, told_cells
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, column, grouped, keep, not_run, outcomes, published
-from paired import DEFAULT, beside, crossings, demo, finals, screened
+from paired import DEFAULT, again, beside, crossings, demo, finals, screened
 from picture import PUBLISHED, draw
 from tables import Rows, markdown, number, short
 from update_sizes import size_table
@@ -186,7 +186,8 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
     sentence, rows = demo(results / "demo_seeds.csv")
     holding = {
         "not_run": told_not_run(results / "ours"),
-        "finals": filled(finals(results / "ours")),
+        "finals": filled(finals(results / "ours", results / "ours-again")),
+        "again": filled(again(outcomes(results / "ours"), outcomes(results / "ours-again"))),
         "long_not_run": told_not_run(results / "ours-long"),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
         "ablation_not_run": told_not_run(results / "holding"),
@@ -210,10 +211,10 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
 
 
 def rivals(results: Path) -> list[Outcome]:
-    """What benchmarks/rivals.toml ran, and our default on the same tasks and seeds."""
+    """What benchmarks/rivals.toml ran, and our default on the same tasks, seeds and processor."""
     theirs = outcomes(results / "rivals")
     common = {(run.task, run.seed) for run in theirs}
-    return [*theirs, *(r for r in outcomes(results / "ours") if (r.task, r.seed) in common)]
+    return [*theirs, *(r for r in outcomes(results / "ours-again") if (r.task, r.seed) in common)]
 
 
 def main() -> None:

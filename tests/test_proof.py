@@ -106,7 +106,7 @@ def test_a_suite_of_the_benchmarks_is_named_by_its_file(tmp_path):
 
 def test_rivals_stand_beside_the_default_on_their_own_tasks_and_seeds(tmp_path):
     for seed in (0, 1):
-        write_run(tmp_path / "ours", seed, 1.0)
+        write_run(tmp_path / "ours-again", seed, 1.0)
     assert proof.rivals(tmp_path) == []
     write_run(tmp_path / "rivals", 1, 2.0, label="cspo")
     found = {(run.label, run.seed) for run in proof.rivals(tmp_path)}
@@ -367,6 +367,15 @@ def test_differences_are_of_the_same_seeds():
     assert row[2] == "1, 2" and row[-1] == "-5"
     *_, row = paired.beside([base[0], other[1]], "c-trpo")
     assert row[-2:] == ["", ""]
+
+
+def test_a_command_given_again_is_compared_on_what_it_ran_again():
+    """A task and a seed that were not run again are left out; a shift of all seeds is seen."""
+    first = [outcome("c-trpo", seed, 100.0 * seed, task) for task in "ab" for seed in range(4)]
+    second = [outcome("c-trpo", seed, 100.0 * seed + 7, "a") for seed in range(3)]
+    _, once, again = paired.again(first, second)
+    assert once[:3] == ["a", "**first**", "0, 1, 2"] and again[1:3] == ["again", "0, 1, 2"]
+    assert again[-1] == "+7 (+7 .. +7)"
 
 
 def test_a_demo_that_fails_is_told(tmp_path):
