@@ -2,7 +2,7 @@
 """Settings beside a base on the same seeds, and the demo's verdicts: tables for the docs.
 
 `proof.py write` puts them there: the ablation (results/holding), two tasks that no setting was
-chosen on (results/unseen), the default run again (results/ours-again), what was tried and is gone
+chosen on (results/unseen), the default run again (results/again), what was tried and is gone
 (results/screening.csv), the demo over seeds (results/demo_seeds.csv).
 """
 

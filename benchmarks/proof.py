@@ -186,8 +186,8 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
     sentence, rows = demo(results / "demo_seeds.csv")
     holding = {
         "not_run": told_not_run(results / "ours"),
-        "finals": filled(finals(results / "ours", results / "ours-again")),
-        "again": filled(again(outcomes(results / "ours"), outcomes(results / "ours-again"))),
+        "finals": filled(finals(results / "ours", results / "again")),
+        "again": filled(again(outcomes(results / "ours"), outcomes(results / "again"))),
         "long_not_run": told_not_run(results / "ours-long"),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
         "ablation_not_run": told_not_run(results / "holding"),
@@ -214,7 +214,7 @@ def rivals(results: Path) -> list[Outcome]:
     """What benchmarks/rivals.toml ran, and our default on the same tasks, seeds and processor."""
     theirs = outcomes(results / "rivals")
     common = {(run.task, run.seed) for run in theirs}
-    return [*theirs, *(r for r in outcomes(results / "ours-again") if (r.task, r.seed) in common)]
+    return [*theirs, *(r for r in outcomes(results / "again") if (r.task, r.seed) in common)]
 
 
 def main() -> None:

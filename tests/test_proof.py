@@ -106,7 +106,7 @@ def test_a_suite_of_the_benchmarks_is_named_by_its_file(tmp_path):
 
 def test_rivals_stand_beside_the_default_on_their_own_tasks_and_seeds(tmp_path):
     for seed in (0, 1):
-        write_run(tmp_path / "ours-again", seed, 1.0)
+        write_run(tmp_path / "again", seed, 1.0)
     assert proof.rivals(tmp_path) == []
     write_run(tmp_path / "rivals", 1, 2.0, label="cspo")
     found = {(run.label, run.seed) for run in proof.rivals(tmp_path)}
@@ -367,6 +367,12 @@ def test_differences_are_of_the_same_seeds():
     assert row[2] == "1, 2" and row[-1] == "-5"
     *_, row = paired.beside([base[0], other[1]], "c-trpo")
     assert row[-2:] == ["", ""]
+
+
+def test_what_is_run_again_are_cells_of_ours():
+    known = {cell.name: cell.run for cell in cells(load_suite("ours"))}
+    repeated = cells(load_suite(ROOT / "benchmarks" / "again.toml"))
+    assert len(repeated) == 15 and all(known[cell.name] == cell.run for cell in repeated)
 
 
 def test_a_command_given_again_is_compared_on_what_it_ran_again():

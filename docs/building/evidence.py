@@ -149,7 +149,7 @@ SUITES = ("reproduction", "benchmarks/rivals.toml", "benchmarks/others.toml")
 KEPT = {
     "ours": ", the default on seeds that no setting was chosen on (but Humanoid's seed "
     "20 had been seen before a change)",
-    "ours-again": ", the same on another processor",
+    "again": ", the same on another processor",
     "ours-long": ", the default to 10 million steps",
     "reproduction": ", with `--preset published`",
     "others": ", with the defaults",

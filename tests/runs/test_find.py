@@ -203,6 +203,17 @@ def test_of_equal_runs_the_furthest_counts(tmp_path: Path):
     assert run.path.endswith("long") and "which got further" in skipped[0]
 
 
+def test_a_suite_that_repeats_another_is_shown_beside_it(tmp_path: Path):
+    """Equal settings and seeds in two suites: two labels. A copy of a suite is still no second."""
+    for name in ("ours", "again", "copy/ours"):
+        write_run(tmp_path / name / "a", {"name": "ctrpo"})
+        (tmp_path / name / "suite.json").write_text(json.dumps({"cells": ["a"]}))
+    runs, skipped = load([tmp_path / "ours", tmp_path / "again"])
+    assert {run.label for run in runs} == {"ctrpo (ours)", "ctrpo (again)"} and skipped == ()
+    (run,), skipped = load([tmp_path / "ours", tmp_path / "copy" / "ours"])
+    assert run.label == "ctrpo" and len(skipped) == 1
+
+
 def test_several_constraints(tmp_path: Path):
     folder = write_run(tmp_path / "a", {"name": "ctrpo"}, cost_limit={"speed": 25.0, "fall": 1.0})
     (folder / "progress.csv").write_text(

@@ -134,12 +134,14 @@ def _short(value: Scalar) -> str:
 
 
 def _without_duplicates(runs: Sequence[RunLog], skipped: list[str]) -> list[RunLog]:
-    """Of runs with equal settings and seed keep the furthest; name the others in `skipped`."""
+    """Of runs of a suite with equal settings and seed keep the furthest; name the others in
+    `skipped`. Two suites may repeat each other: their labels tell them apart."""
     best: dict[tuple[object, ...], RunLog] = {}
     for run in runs:
         settings = {k: v for k, v in run.config.items() if _names_a_setting(k)}
         settings |= {"withdrawn": withdrawn(run)}
-        key = (run.source, run.algorithm, run.task, run.seed, json.dumps(settings, sort_keys=True))
+        spelt = json.dumps(settings, sort_keys=True)
+        key = (run.source, suite(run), run.algorithm, run.task, run.seed, spelt)
         rival = best.get(key)
         if rival is None or (run.done, run.steps) > (rival.done, rival.steps):
             run, rival = rival, run
