@@ -110,6 +110,9 @@ def test_a_card_claims_no_more_than_is_known(run, made):
     high = data["verdict"]["violation_rate"]["high_95"]
     assert f"up to {high:.1%} cannot be excluded" in said
     assert "No other mass, friction, sensor noise or delay was tried." in said
+    assert "It is about sampled actions. With most likely ones the policy is another" in said
+    greedy = judged(run, evaluation=Agent.load(run).evaluate(episodes=12, deterministic=True))
+    assert "It is about most likely actions. With sampled ones" in " ".join(card.not_shown(greedy))
     epochs = data["training"]["epochs_over_limit"]
     assert f"above a limit in {epochs} of 2 epochs" in said
 

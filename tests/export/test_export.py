@@ -256,6 +256,7 @@ def test_a_trained_choice_from_dict_observations_leaves_through_the_command(tmp_
         main(["export", str(tmp_path / "run"), "-o", str(tmp_path / file)])
     said = capsys.readouterr().out
     assert f"Wrote:   {tmp_path / 'policy.py'}" in said and said.count("same actions") == 2
+    assert said.count(f"holdfast evaluate {tmp_path / 'run'} --greedy") == 2
     obs = [Robot.observation_space.sample() for _ in range(20)]
     parts = {key: np.array([o[key] for o in obs]) for key in ("where", "gear")}
     np.savez(tmp_path / "obs.npz", **parts)

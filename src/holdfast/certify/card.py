@@ -57,7 +57,7 @@ def describe(judged: Judged) -> dict[str, Any]:
             "seed": run.seed,
             "epoch": state.epoch,
             "env_steps": state.epoch * run.epoch_steps,
-            "actions": "most likely" if result.deterministic else "sampled",
+            "actions": _head(result),
         },
         "task": {
             "env": judged.place.env,
@@ -92,7 +92,6 @@ def assumptions(judged: Judged) -> list[str]:
     """What the proof rests on."""
     result = judged.evaluation
     bounds = result.cost_bounds
-    head = "most likely" if result.deterministic else "sampled"
     bounded = (
         "nothing bounds the cost of an episode, so safety cannot be proved, only indicated"
         if bounds is None
@@ -103,10 +102,14 @@ def assumptions(judged: Judged) -> list[str]:
     return [
         f"{bounded};",
         f"the {len(result.returns):,} episodes were drawn independently from the environment as "
-        f"named, with {head} actions of the policy as stored, and none was left out;",
+        f"named, with {_head(result)} actions of the policy as stored, and none was left out;",
         "the limit is on the mean cost of an episode, and confidence is 95 % at any number of "
         "episodes, also if one stops when the answer is there.",
     ]
+
+
+def _head(result: Evaluation, other: bool = False) -> str:
+    return "most likely" if result.deterministic != other else "sampled"
 
 
 def not_shown(judged: Judged) -> list[str]:
@@ -132,6 +135,8 @@ def not_shown(judged: Judged) -> list[str]:
         f"It is about this environment, {judged.place.env}. A machine, or a simulator, that "
         f"differs has other costs. {changed}",
         "A cost that the environment does not report was not looked at.",
+        f"It is about {_head(result)} actions. With {_head(result, other=True)} ones the policy is "
+        "another, at other costs.",
         "It is about one trained policy (one seed), not about its algorithm.",
         learned,
         "95 % means: of twenty such answers one may be wrong.",

@@ -32,6 +32,12 @@ def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy
     for file in agreement.files:
         console.print(f"Wrote:   {file}", soft_wrap=True, markup=False)
     console.print(f"Checked: {agreement}", soft_wrap=True)
+    console.print(
+        "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
+        f"with sampled ones: holdfast evaluate {run} --greedy",
+        soft_wrap=True,
+        markup=False,
+    )
 
 
 def watch_command(
