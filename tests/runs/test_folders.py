@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import jax
@@ -211,6 +212,14 @@ def test_the_last_whole_epoch_is_saved_however_the_loop_ends(stop, tmp_path):
     assert rows(folder.path) == rows(whole.path)
 
 
+def read_all(terminal, told):
+    try:
+        while piece := os.read(terminal, 65536):
+            told += piece
+    except OSError:
+        pass  # the other end of a terminal is closed
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_run_says_how_to_go_on(number, tmp_path):
@@ -222,17 +231,16 @@ def test_a_stopped_run_says_how_to_go_on(number, tmp_path):
         stderr=inner, stdout=inner, env=os.environ | {"TERM": "xterm", "COLUMNS": "300"},
     )  # fmt: skip
     os.close(inner)
+    told = bytearray()
+    reader = threading.Thread(target=read_all, args=(outer, told))
+    reader.start()  # a terminal that nobody reads is full after 4 kB, and the run would wait for it
     deadline = time.monotonic() + 120
     while len(read_rows(out / "progress.csv")) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
+    assert len(read_rows(out / "progress.csv")) >= 3
     process.send_signal(number)
-    told = b""
-    try:
-        while piece := os.read(outer, 65536):
-            told += piece
-    except OSError:
-        pass  # the other end of a terminal is closed
     assert process.wait(30) == 128 + number
+    reader.join(30)
     os.close(outer)
     hide, show = b"\x1b[?25l", b"\x1b[?25h"
     assert told.count(hide) >= 1 and told.rfind(show) > told.rfind(hide)
