@@ -32,6 +32,14 @@ def published() -> Path:
 
 
 @pytest.fixture
+def optimised():
+    """For tests that learn: there running counts, and takes a third of the time."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
 def float64():
     """Mathematics is checked in double precision, through the same code."""
     with jax.enable_x64(True):

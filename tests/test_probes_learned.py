@@ -8,6 +8,8 @@ import pytest
 from holdfast import Agent
 from holdfast.envs.probe import PROBES
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 
 @functools.cache
 def trained(env, algorithm, seed=0, steps=100_000):

@@ -15,6 +15,7 @@ import pytest
 from holdfast import Agent
 from holdfast.envs.probe import PROBES
 
+pytestmark = pytest.mark.usefixtures("optimised")
 PROBE = "probe/Machines-v0"
 LIMITS = PROBES[PROBE].cost_limits
 PRICE = {"multiplier_rule": "sgd", "multiplier_lr": 0.05}
