@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,15 +117,20 @@ def machine() -> dict[str, str | int]:
 
 def outcomes(folder: Path, steps: int | None = None) -> list[Outcome]:
     """The runs of a results folder at so many steps (None: at their ends), if they got there."""
-    found: list[Outcome] = []
+    return [
+        outcome(task, label, seed, rows)
+        for task, label, seed, rows in logs(folder, steps)
+        if rows and (steps is None or rows[-1]["env_steps"] >= steps)
+    ]
+
+
+def logs(folder: Path, steps: int | None = None) -> Iterator[tuple[str, str, int, Sequence[Any]]]:
+    """(task, label, seed, rows up to so many steps) of each kept run."""
     for path in sorted(folder.glob("*/progress.csv")):
         run: dict[str, Any] = read(path.parent / "run.json")["run"]
         rows = [row for row in read_rows(path) if steps is None or row["env_steps"] <= steps]
-        if not rows or (steps is not None and rows[-1]["env_steps"] < steps):
-            continue
         label = label_of(path.parent.name, run["env"], run["seed"])
-        found.append(outcome(run["env"], label, run["seed"], rows))
-    return found
+        yield run["env"], label, run["seed"], rows
 
 
 def outcome(task: str, label: str, seed: int, rows: Sequence[Mapping[str, Any]]) -> Outcome:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far an update goes: ours beside the published ones, by what both log of it.
 
-Returns scatter by tens of percent from seed to seed; the size of an update hardly does, since it is
-set by the algorithm: radius, damping, conjugate gradients, line search, step sizes, early stopping.
+Returns scatter by tens of percent from seed to seed; the size of an update by a few, since it
+is mostly the algorithm that sets it: radius, damping, conjugate gradients, line search, step sizes,
+early stopping.
 So this looks closer than the cells of the reproduction can.
 """
 
@@ -14,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.suite import label_of
-from holdfast.runs.progress import read_rows
-from kept import EXPERIMENTS, read
+from cells import WHOLE
+from kept import EXPERIMENTS, logs
 from tables import Rows
 
-STEPS = 1_000_000
 LOGGED = {"kl": "kl", "passes": "stop_iter"}
 """Our column → the published one."""
 NOT_COMPARED = {("cup", "kl")}
@@ -35,12 +34,9 @@ Sizes = dict[tuple[str, str], list[float]]
 def kept_sizes(folder: Path, name: str) -> Sizes:
     """Of our runs."""
     found: Sizes = defaultdict(list)
-    for path in sorted(folder.glob("*/progress.csv")):
-        run: dict[str, Any] = read(path.parent / "run.json")["run"]
-        rows = [row for row in read_rows(path) if row["env_steps"] <= STEPS]
+    for task, label, _, rows in logs(folder, WHOLE):
         if name in rows[0]:
-            label = label_of(path.parent.name, run["env"], run["seed"])
-            found[run["env"], label].append(float(np.median([row[name] for row in rows])))
+            found[task, label].append(float(np.median([row[name] for row in rows])))
     return found
 
 
@@ -52,7 +48,7 @@ def published_sizes(source: Path, name: str) -> Sizes:
     table: Any = parquet.read_table(source, columns=columns)
     values: dict[tuple[str, str, int], list[float]] = defaultdict(list)
     for row in table.to_pylist():
-        if row["experiment"] in EXPERIMENTS and row["env_steps"] <= STEPS:
+        if row["experiment"] in EXPERIMENTS and row["env_steps"] <= WHOLE:
             if row[name] is not None and not np.isnan(row[name]):
                 values[row["task"], row["algorithm"], row["seed"]].append(row[name])
     found: Sizes = defaultdict(list)
