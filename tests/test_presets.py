@@ -35,6 +35,7 @@ C_TRPO = {
     "algorithm.margin_confidence": (0.0, 0.0, 1.0),  # ours
     "algorithm.landing": (0.0, 0.0, 0.05),  # ours
     "algorithm.critic.critic_first": (False, False, True),  # ours
+    "noise_time": (0.0, 0.0, "auto"),  # ours
 }
 """By hand, not from the register: D5 is not for C-TRPO, D12 is one number for centred advantages,
 D14 a name and D16 only for some tasks, see below."""

@@ -7,7 +7,7 @@ call of what does the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +67,8 @@ class Agent:
         self._given: Given = (None, None)
         """Environment and cost function, as they were passed to `learn`."""
         self._trusted = False
+        self._sampling: tuple[State | None, int, Iterator[Any]] | None = None
+        """The state and the number of observations that a stream of noise belongs to."""
 
     def __repr__(self) -> str:
         run, row = self.run, self.metrics[-1] if self.metrics else {}
@@ -191,22 +193,28 @@ class Agent:
         deterministic: bool = True,
         seed: int | None = None,
         memory: Any = None,
+        noise: Any = None,
     ) -> Any:
         """The action for one observation, or for many, as the environment gives and takes them.
 
         Many are what a `VectorEnv` gives: each part has a leading axis. Actions always lie in the
         action space; NaN or infinity in an observation raises.
 
+        With `deterministic=False` actions are sampled, as in training: the noise may last several
+        steps, so it goes on from call to call. With `seed` a single action is drawn, and
+        `noise=next(stream)` with `stream = agent.noise(seed)` repeats a whole episode.
+
         A policy that remembers (encoder="gru") returns (action, memory): pass the memory with the
         next observation, and None where an episode begins; of many, 0 in the rows where one does.
         """
         spaces = self._trained()[1]
         flat, single = read_observations(spaces.native_observation, obs)
-        actor, noise = self.actor(), None
+        actor = self.actor()
         kept = actor.recall(memory, len(flat))
-        if not deterministic:
-            noise = actor.draw(np.random.default_rng(seed), (len(flat),))
-        chosen, kept = actor.act(actor.view(flat, kept), noise)
+        if noise is None and not deterministic:
+            noise = next(self._stream(len(flat)) if seed is None else actor.noise(seed, len(flat)))
+        given = None if noise is None else actor.fitting(noise, len(flat))
+        chosen, kept = actor.act(actor.view(flat, kept), given)
         action = action_map(spaces.action, True)(chosen)
         if spaces.native_action is not spaces.action:
             action = to_native(spaces.native_action, action, True)
@@ -329,6 +337,20 @@ class Agent:
         """The policy in NumPy."""
         return actor_of(self.run, self._trained()[0])
 
+    def _stream(self, count: int) -> Iterator[Any]:
+        """The noise of sampled actions, which lasts from call to call."""
+        if (
+            self._sampling is None
+            or self._sampling[0] is not self.state
+            or self._sampling[1] != count
+        ):
+            self._sampling = self.state, count, self.noise(None, count)
+        return self._sampling[2]
+
+    def noise(self, seed: int | None = None, count: int = 1) -> Iterator[Any]:
+        """Step by step the noise of an episode, or of `count` that run together, for `predict`."""
+        return self.actor().noise(seed, count)
+
     def export(self, path: str | Path) -> Agreement:
         """Write the policy for use without Holdfast: .onnx, or .npz with policy.py beside it.
 
@@ -344,6 +366,7 @@ class Agent:
             "seed": self.run.seed,
             "epoch": state.epoch,
             "limits": spaces.limits,
+            "noise_time": state.noise.time,
             "action_space": describe_space(space),
             "holdfast": versions()["holdfast"],
         }

@@ -105,6 +105,7 @@ P3O's and C3PO's slack is small beside the noise of a minibatch's mean cost adva
 that mean off."""
 
 OURS: dict[type, Mapping[str, object]] = {
+    object: {"noise_time": 0.0},
     CTRPO: {
         "algorithm.margin_confidence": 0.0,
         "algorithm.landing": 0.0,

@@ -24,6 +24,7 @@ from holdfast.algorithms import (
 )
 from holdfast.core.episodes import CostEstimate
 from holdfast.core.networks import ACTIVATIONS
+from holdfast.core.noise_time import NoiseSetting
 from holdfast.core.types import check_range
 from holdfast.envs.base import Vectorise
 from holdfast.register import PRESETS, PresetName, preset_values
@@ -100,6 +101,10 @@ class Run:
     """Bootstrap time limits from observations that are not normalised, as published (D2)."""
     clip_actions: Literal["auto", "always", "never"] = "auto"
     """Clip actions to their bounds (D9); auto: for foreign environments, which may insist on it."""
+    noise_time: NoiseSetting = "auto"
+    """Steps that the noise of actions lasts; 0: every step draws its own; auto: by what it shows.
+
+    Where an epoch's cost is mostly luck, slow noise shows what actions do to it."""
     cost_value_noise: float = 0.0
     """σ of the noise on cost values, for the paper's ablation."""
     cost_estimate_noise: float = 0.0
@@ -130,6 +135,8 @@ class Run:
         check_range(self, "[0, 1]", "try 0.95", "lam", "cost_lam")
         check_range(self, "[0, inf)", "0 waits for ever", "step_timeout")
         check_range(self, "[0, inf)", "0 is off", "cost_value_noise", "cost_estimate_noise")
+        if self.noise_time != "auto":
+            check_range(self, "[0, inf)", "0 is white noise, auto finds a time", "noise_time")
 
     def _check_sizes(self) -> None:
         sizes = ("steps", "num_envs", "epoch_steps", "save_every", "keep")
@@ -306,4 +313,5 @@ def from_json(given: object) -> Run:
     kind = cast(type[Settings], type(ALGORITHMS[name].make()))
     algorithm = converted(data.get("algorithm", {}), kind, "algorithm")
     rest = {key: value for key, value in data.items() if key != "algorithm"}
+    rest.setdefault("noise_time", 0.0)  # runs of versions without this setting were white
     return built(Run, rest, "run", algorithm=algorithm)

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from scipy.stats import kstest
 
 from holdfast import Agent
 from holdfast.cli import main
@@ -75,7 +76,7 @@ def test_onnx_acts_as_ours_on_many_observations(name, normalised, count):
     made = policy(name, normalised=normalised)
     obs = far_and_wide(made, count)
     action, sampled = onnx_heads(made, graph.onnx_model(made))(obs, 4)
-    noise = made.actor.draw(np.random.default_rng(4), (len(obs),))
+    noise = made.actor.draw(np.random.default_rng(4), (1, len(obs)))[0]
     for got, given in ((action, None), (sampled, noise)):
         ours = made.act(obs, given)
         assert got.shape == ours.shape and got.dtype == ours.dtype
@@ -100,14 +101,31 @@ def closest(made, obs, noise):
 
 @pytest.mark.parametrize("name", SPACES)
 def test_numpy_acts_bit_for_bit_as_ours(name):
-    """One by one or as a batch, and from the same generator the same draws."""
+    """One by one or as a batch, and with the same noise the same draws."""
     made = policy(name)
     reader, obs = numpy_policy.Policy(io.BytesIO(made.npz())), far_and_wide(made, 10_000)
     np.testing.assert_array_equal(reader(obs), made.act(obs))
     np.testing.assert_array_equal([reader(o) for o in obs[:50]], made.act(obs[:50]))
-    noise = made.actor.draw(np.random.default_rng(2), (len(obs),))
-    np.testing.assert_array_equal(reader(obs, np.random.default_rng(2)), made.act(obs, noise))
+    noise = made.actor.draw(np.random.default_rng(2), (1, len(obs)))[0]
+    np.testing.assert_array_equal(reader(obs, noise), made.act(obs, noise))
     assert reader.about == {"env": "x"}
+
+
+@pytest.mark.parametrize("name", ["box", "multi"])
+@pytest.mark.parametrize("time", [0.0, 5.0])
+def test_the_noise_of_an_export_has_the_law_of_training(name, time):
+    """Correlation of two steps and the law of one, as ours draws them; another time is told."""
+    made = policy(name)
+    made = replace(made, actor=replace(made.actor, noise_time=time), about={"noise_time": time})
+    stream = numpy_policy.Policy(io.BytesIO(made.npz())).noise(np.random.default_rng(0), 500)
+    theirs = np.stack(list(itertools.islice(stream, 40)))
+    ours = made.actor.draw(np.random.default_rng(1), (40, 500))
+    assert theirs.shape == ours.shape and theirs.dtype == ours.dtype
+    assert kstest(theirs[-1].ravel(), ours[-1].ravel()).pvalue > 0.01
+    follow = lambda x: np.corrcoef(x[1:].ravel(), x[:-1].ravel())[0, 1]
+    assert follow(theirs) == pytest.approx(follow(ours), abs=0.03)
+    other = replace(made.actor, noise_time=time + 3).draw(np.random.default_rng(1), (40, 500))
+    assert abs(follow(theirs) - follow(other)) > 0.03
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -156,7 +174,7 @@ def other_order(made, order):
     other = replace(made, actor=actor)
 
     def heads(obs, seed):
-        noise = made.actor.draw(np.random.default_rng(seed), (len(obs),))
+        noise = made.actor.draw(np.random.default_rng(seed), (1, len(obs)))[0]
         return other.act(obs[:, order], None), other.act(obs[:, order], noise)
 
     return heads
@@ -282,7 +300,8 @@ def test_a_trained_choice_from_dict_observations_leaves_through_the_command(tmp_
 def test_the_reader_is_small_and_needs_numpy_alone():
     text = Path(numpy_policy.__file__).read_text()
     imports = {line.split()[1] for line in text.splitlines() if line.startswith(("import", "from"))}
-    assert imports == {"json", "numpy", "typing", "zipfile"} and len(text.splitlines()) <= 161
+    assert imports == {"json", "math", "numpy", "typing", "zipfile"}
+    assert len(text.splitlines()) <= 185
     assert "allow_pickle=False" in text
 
 

@@ -11,7 +11,7 @@ differently in products of different height, so each row is multiplied by itself
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.networks import DENSE, Network
 from holdfast.envs.base import Floats
+from holdfast.envs.noise import gumbel, slow_normal
 
 Float32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
@@ -98,6 +99,8 @@ class Actor:
     """Whether actions are clipped to the bounds of the environment's Box (D9)."""
     network: Network = DENSE
     """How f reads what it sees."""
+    noise_time: float = 0.0
+    """Steps that the noise lasts; 0: every step draws its own."""
 
     @property
     def obs_size(self) -> int:
@@ -110,11 +113,29 @@ class Actor:
         return sum(self.sizes) if self.std is None else len(self.std)
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Float32:
-        """Noise [*shape, noise_size] for `act`: standard normal, or Gumbel for choices."""
+        """Noise [T, ..., noise_size] for `act` of T steps in a row; `shape` is (T, ...).
+
+        Standard normal, or Gumbel for choices.
+        """
+        return self.draw_on(rng, shape, None)[0]
+
+    def draw_on(
+        self, rng: np.random.Generator, shape: tuple[int, ...], before: Float32 | None
+    ) -> tuple[Float32, Float32]:
+        """(noise of T further steps, what it ends with): the next steps take that as `before`."""
         full = (*shape, self.noise_size)
-        if self.std is not None:
-            return rng.standard_normal(full, np.float32)
-        return -np.log(rng.standard_exponential(full, np.float32) + np.float32(1e-30))
+        if self.std is None and not self.noise_time:
+            noise = -np.log(rng.standard_exponential(full, np.float32) + np.float32(1e-30))
+            return noise, noise[-1]
+        normal = slow_normal(rng, full, self.noise_time, before)
+        return normal if self.std is not None else gumbel(normal), normal[-1]
+
+    def noise(self, seed: int | None, count: int) -> Iterator[Float32]:
+        """Step by step the noise [count, noise_size] of `count` episodes that run together."""
+        rng, before = np.random.default_rng(seed), None
+        while True:
+            drawn, before = self.draw_on(rng, (1, count), before)
+            yield drawn[0]
 
     def blank(self, count: int) -> Float32:
         """[count, memory] where episodes begin."""
@@ -134,6 +155,18 @@ class Actor:
         if not np.isfinite(kept).all():
             raise ValueError("the memory holds NaN or infinity: no action would be right.")
         return kept.reshape(blank.shape)
+
+    def fitting(self, noise: Any, count: int) -> Float32:
+        """Noise that a user gives, [count, noise_size] or that of one."""
+        given = np.asarray(noise, np.float32)
+        if given.shape not in ((count, self.noise_size), (self.noise_size,)):
+            raise ValueError(
+                f"noise of shape {given.shape} does not fit {count} observation(s): give "
+                f"{(count, self.noise_size)}, such as next(agent.noise(seed, {count}))."
+            )
+        if not np.isfinite(given).all():
+            raise ValueError("the noise holds NaN or infinity: no action would be right.")
+        return given.reshape(-1, self.noise_size)
 
     def view(self, obs: NDArray[Any], memory: Float32 | None = None) -> Float32:
         """What the policy sees of obs [n, O]: normalised, and its memory; None: an empty one."""

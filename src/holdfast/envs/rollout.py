@@ -223,9 +223,14 @@ def noise_of(actor: Actor, wanted: Round, n: int) -> Iterator[Float32 | None]:
     """For each PATIENCE steps of a round its noise [PATIENCE, N, noise_size], if it has any."""
     numbers = range(wanted.first, wanted.first + n)
     generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
-    draw = lambda: np.stack([actor.draw(rng, (PATIENCE,)) for rng in generators], 1)
+    before: list[Float32 | None] = [None] * n
     while True:
-        yield None if wanted.deterministic else draw()
+        if wanted.deterministic:
+            yield None
+            continue
+        drawn = [actor.draw_on(g, (PATIENCE,), b) for g, b in zip(generators, before, strict=True)]
+        before = [last for _, last in drawn]
+        yield np.stack([noise for noise, _ in drawn], 1)
 
 
 def play_round(

@@ -68,7 +68,7 @@ def onnx_heads(policy: Portable, model: bytes) -> Heads:
     def heads(
         obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
     ) -> tuple[NDArray[Any], ...]:
-        noise = policy.actor.draw(np.random.default_rng(seed), (len(obs),))
+        noise = policy.actor.draw(np.random.default_rng(seed), (1, len(obs)))[0]
         given = {**apart(policy.parts, obs), "noise": noise}
         if memory is None:
             return tuple(session.run(["action", "sampled"], given))
@@ -85,12 +85,12 @@ def numpy_heads(policy: Portable, content: bytes) -> Heads:
     def heads(
         obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
     ) -> tuple[NDArray[Any], ...]:
-        rng, leaves = np.random.default_rng(seed), apart(policy.parts, obs)
-        given = nested(policy.given, iter(leaves.values()))
+        noise = policy.actor.draw(np.random.default_rng(seed), (1, len(obs)))[0]
+        given = nested(policy.given, iter(apart(policy.parts, obs).values()))
         if memory is None:
-            return reader(given), reader(given, rng)
+            return reader(given), reader(given, noise)
         action, kept = reader(given, memory=memory)
-        return action, reader(given, rng, memory)[0], kept
+        return action, reader(given, noise, memory)[0], kept
 
     return heads
 
@@ -101,7 +101,7 @@ def check(policy: Portable, heads: Heads, count: int = 20_000, seed: int = 0) ->
     for kind, drawn in observations(policy, np.random.default_rng(seed), count):
         rng = np.random.default_rng(seed)
         obs = possible(policy.parts, drawn, np.random.default_rng(seed + 1))
-        noise = policy.actor.draw(rng, (len(obs),))
+        noise = policy.actor.draw(rng, (1, len(obs)))[0]
         memory = rng.uniform(-1, 1, (len(obs), remembers)).astype(np.float32) if remembers else None
         action, sampled, *kept = heads(obs, seed, *([] if memory is None else [memory]))
         for got, given, head in ((action, None, "action"), (sampled, noise, "sampled action")):

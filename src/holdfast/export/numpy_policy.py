@@ -11,6 +11,7 @@ them. Its parts are read one after the other, choices one-hot.
 """
 
 import json
+import math
 from typing import Any
 from zipfile import ZipFile
 
@@ -23,6 +24,12 @@ def sigmoid(x: Any) -> Any:
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
+def gumbel(normal: Any) -> Any:
+    """Standard Gumbel numbers from standard normal ones: −log(−log Φ)."""
+    share = np.array([0.5 * math.erfc(-x / math.sqrt(2)) for x in normal.ravel().tolist()])
+    return -np.log(-np.log(share)).astype(np.float32).reshape(normal.shape)
+
+
 ACTIVATIONS: dict[str, Any] = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
@@ -32,7 +39,11 @@ ACTIVATIONS: dict[str, Any] = {
 
 
 class Policy:
-    """Most likely actions; with `rng` (a `numpy.random.Generator`) sampled ones."""
+    """Most likely actions; with `noise` sampled ones, as in training.
+
+    noise = policy.noise(rng)                       # once for an episode: it may last
+    action = policy(observation, next(noise))
+    """
 
     def __init__(self, file: Any) -> None:
         try:
@@ -67,16 +78,14 @@ class Policy:
                 f"'{file}' is no policy that holdfast exported ({error!r:.200})."
             ) from error
 
-    def __call__(
-        self, observation: Any, rng: np.random.Generator | None = None, memory: Any = None
-    ) -> Any:
+    def __call__(self, observation: Any, noise: Any = None, memory: Any = None) -> Any:
         """The action for one observation, or those for a batch with a leading axis everywhere.
 
         A policy that remembers returns (action, memory): pass that memory with the next
         observation, and None where an episode begins (in a batch: 0 in the rows where one does).
         """
         flat = [self.flatten(observation, part) for part in self.parts]
-        action, kept = self.act(np.concatenate([x for x, _ in flat], 1), rng, memory)
+        action, kept = self.act(np.concatenate([x for x, _ in flat], 1), noise, memory)
         action, kept = (action[0], kept[0]) if flat[0][1] else (action, kept)
         return (action, kept) if self.memory else action
 
@@ -101,7 +110,7 @@ class Policy:
             raise ValueError(f"an observation of {value} is none of its choices.")
         return np.concatenate(hot, 1), single
 
-    def act(self, batch: Any, rng: Any = None, memory: Any = None) -> tuple[Any, Any]:
+    def act(self, batch: Any, noise: Any = None, memory: Any = None) -> tuple[Any, Any]:
         """(actions, next memory) of flat observations [n, O]."""
         kept = np.zeros((len(batch), self.memory), np.float32)
         if memory is not None:
@@ -111,7 +120,7 @@ class Policy:
         if "mean" in self.arrays:
             batch = (batch - self.arrays["mean"]) / self.arrays["scale"]
         out, kept = self.read(batch.astype(np.float32), kept)
-        action = self.choose(out, rng).reshape(len(batch), *self.action["shape"])
+        action = self.choose(out, noise).reshape(len(batch), *self.action["shape"])
         return action.astype(self.action["dtype"]), kept
 
     def read(self, seen: Any, memory: Any) -> tuple[Any, Any]:
@@ -148,14 +157,25 @@ class Policy:
             x = self.activation(product).reshape(n, height, width, -1)
         return x.reshape(len(x), 1, -1)
 
-    def choose(self, out: Any, rng: np.random.Generator | None) -> Any:
+    def noise(self, rng: np.random.Generator, count: int = 1) -> Any:
+        """Step by step the noise [count, k] of `count` episodes that run together."""
+        arrays, time = self.arrays, float(self.about.get("noise_time", 0.0))
+        size = len(arrays["std"]) if "std" in arrays else int(arrays["sizes"].sum())
+        kept = np.float32(np.exp(-1 / time) if time > 0 else 0.0)
+        normal = rng.standard_normal((count, size), np.float32)
+        while True:
+            yield normal if "std" in arrays else gumbel(normal)
+            fresh = rng.standard_normal((count, size), np.float32)
+            normal = kept * normal + np.sqrt(1 - kept * kept) * fresh
+
+    def choose(self, out: Any, noise: Any) -> Any:
         """Actions for a batch of what the network says."""
         arrays = self.arrays
         if "std" in arrays:
-            if rng is not None:
-                out = out + arrays["std"] * rng.standard_normal(out.shape, np.float32)
+            if noise is not None:
+                out = out + arrays["std"] * noise
             return np.clip(arrays["middle"] + arrays["half"] * out, arrays["low"], arrays["high"])
-        if rng is not None:  # adding Gumbel noise to the scores draws from their softmax
-            out = out - np.log(rng.standard_exponential(out.shape, np.float32) + np.float32(1e-30))
+        if noise is not None:  # adding Gumbel noise to the scores draws from their softmax
+            out = out + noise
         parts = np.split(out, np.cumsum(arrays["sizes"])[:-1], axis=-1)
         return np.stack([part.argmax(-1) for part in parts], -1) + arrays["starts"]

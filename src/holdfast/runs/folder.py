@@ -173,7 +173,7 @@ def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -
     return jax.tree_util.tree_unflatten(structure, filled)
 
 
-PARTS = ("normaliser", "episodes", "forecast")
+PARTS = ("normaliser", "episodes", "forecast", "noise")
 """Of a state: dataclasses of arrays and single numbers."""
 
 

@@ -30,6 +30,7 @@ from holdfast.train.epoch import (
     compiled_estimate,
     diagnose,
     excess,
+    next_noise,
     progress_row,
     with_forecast,
 )
@@ -88,16 +89,18 @@ def train(
         metrics = {name: value.item() for name, value in metrics.items()}
         metrics |= diagnose(run, state.learner, learner, batch, advantages, metrics)
         clock.append(time.perf_counter())
+        lasted = {"noise_time": state.noise.time}
         state = replace(
             state,
             epoch=index,
             learner=learner,
             regret=state.regret + excess(run, state.episodes, limits),
+            noise=next_noise(run, state, limits),
             env=env.snapshot() if env.can_snapshot and not stitch else None,
         )
         _reject_broken(learner.policy, index)
         state, compared = with_forecast(run, env, state, spent)
-        shown = progress_row(run, env, state, metrics | compared | explained, clock)
+        shown = progress_row(run, env, state, metrics | compared | explained | lasted, clock)
         yield Epoch(index, index * run.epoch_steps, shown, state)
 
 

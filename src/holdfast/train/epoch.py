@@ -18,6 +18,7 @@ from holdfast.core.critic import CriticFit
 from holdfast.core.diagnosis import signal_share, worst_case
 from holdfast.core.episodes import Episodes, observes_every_age
 from holdfast.core.estimate import episode_numbers, estimate
+from holdfast.core.noise_time import NoiseTime
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, in_units
 from holdfast.envs.base import Floats, OnProgress, VecEnv
@@ -161,6 +162,13 @@ def excess(run: Run, episodes: Episodes, limits: Floats) -> Floats:
     columns = cost_columns(run, episodes)
     both = np.stack([episodes.smooth[columns], episodes.raw[columns]])
     return np.maximum(both - limits, 0.0)
+
+
+def next_noise(run: Run, state: State, limits: Floats) -> NoiseTime:
+    """The noise after this epoch: as set, or by what the epoch shows of its costs."""
+    if run.noise_time != "auto":
+        return state.noise
+    return state.noise.after(cost_estimate(run, state.episodes)[1], limits)
 
 
 def with_forecast(

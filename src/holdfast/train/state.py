@@ -16,6 +16,7 @@ from jax import Array
 from holdfast.core.critic import init_critics
 from holdfast.core.episodes import Episodes, Forecast
 from holdfast.core.networks import Network
+from holdfast.core.noise_time import NoiseTime
 from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
 from holdfast.core.types import Learner
 from holdfast.envs.acting import Actor, Float32, Normaliser
@@ -48,6 +49,8 @@ class State:
     """[N, O] what the policy acts on next, as the environment gave it."""
     memory: Float32
     """[N, memory] what the policy remembers of the steps before; 0 where an episode begins."""
+    noise: NoiseTime
+    """How long the noise of the next epoch lasts."""
     env: Snapshot | None
     """None: the environment cannot be put back, so the next epoch starts with a seeded reset."""
 
@@ -86,6 +89,7 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
         forecast=Forecast.create(constraints),
         obs=np.zeros((run.num_envs, size)),
         memory=np.zeros((run.num_envs, acting.memory), np.float32),
+        noise=NoiseTime.create(run.noise_time),
         env=None,
     )
 
@@ -206,7 +210,8 @@ def actor_of(run: Run, state: State) -> Actor:
     """The policy of a state, with its view of observations, in NumPy."""
     scaled = run.statistics != "none" or run.encoder == "cnn"
     seen = state.normaliser if scaled else None
-    return numpy_actor(state.learner.policy, seen, run.clip_actions == "always")
+    actor = numpy_actor(state.learner.policy, seen, run.clip_actions == "always")
+    return replace(actor, noise_time=state.noise.time)
 
 
 def numpy_actor(policy: Policy, normaliser: Normaliser | None = None, clip: bool = False) -> Actor:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many steps the noise of actions lasts, found by what a run measures.
+
+    u = max_i se(J_i) / b_i                    what an epoch leaves open of a cost, per limit
+    ū = mean of u over the last ten epochs or so
+    time = LONGEST · clip((ū − CLEAR) / (UNCLEAR − CLEAR), 0, 1)
+
+A robot whose episodes cost much or nothing by the luck of their layout has a cost that an epoch
+hardly knows, and white noise does not show what its actions do to it: noise that lasts makes it go
+somewhere, so that costs mix within an episode. Where the cost is known well, or far below its
+limit, u is small and the noise is white. A run begins with the longest time: the first epochs on
+an unclear task are the costly ones, and on a clear task the second epoch is white.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+LONGEST = 10.0
+"""Steps; advantages look 1 / (1 − γλ) ≈ 17 steps ahead, and longer noise shows them nothing."""
+CLEAR, UNCLEAR = 0.1, 0.2
+"""Of ū: below the first the noise is white, above the second it lasts longest."""
+REMEMBERED = 10
+"""Epochs that ū is a mean of."""
+
+NoiseSetting = float | Literal["auto"]
+
+
+@dataclass(frozen=True)
+class NoiseTime:
+    """The noise of the next epoch."""
+
+    time: float
+    """Steps that it lasts; 0: white."""
+    unclear: float = 0.0
+    """ū"""
+    epochs: float = 0.0
+    """That ū is made of."""
+
+    @classmethod
+    def create(cls, setting: NoiseSetting) -> NoiseTime:
+        return cls(LONGEST if setting == "auto" else setting)
+
+    def after(self, error: NDArray[np.float64], limit: NDArray[np.float64]) -> NoiseTime:
+        """After an epoch with these standard errors [K] of the costs and these limits [K]."""
+        found = _unclear(error, limit)
+        epochs = self.epochs + 1
+        mean = self.unclear + (found - self.unclear) / min(epochs, REMEMBERED)
+        share = min(max((mean - CLEAR) / (UNCLEAR - CLEAR), 0.0), 1.0)
+        return replace(self, time=LONGEST * share, unclear=mean, epochs=epochs)
+
+
+def _unclear(error: NDArray[np.float64], limit: NDArray[np.float64]) -> float:
+    """max_i se_i / b_i, at most 1: a cost whose error is its limit is not known at all."""
+    return float(np.where(error < limit, error / np.where(limit > 0, limit, 1.0), error > 0).max())

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The noise of actions: white, or lasting a few steps.
+
+    ε_t = ρ ε_{t−1} + √(1 − ρ²) w_t,    ρ = exp(−1 / time),    ε_0, w_t ~ N(0, 1)
+
+Every ε_t is standard normal, so the law of a single action does not depend on `time`: likelihoods,
+KL and Fisher matrix stay as they are. Only steps that follow each other go the same way, which
+moves a robot where white noise makes it tremble. Choices take Gumbel noise g = −log(−log Φ(ε)):
+its law is exact, too, and a choice is kept for a while.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from scipy.special import log_ndtr
+
+Float32 = NDArray[np.float32]
+
+
+def persistence(time: float) -> float:
+    """ρ, the correlation of two steps; 0 for white noise."""
+    return math.exp(-1 / time) if time > 0 else 0.0
+
+
+def slow_normal(
+    rng: np.random.Generator, shape: tuple[int, ...], time: float, before: Float32 | None = None
+) -> Float32:
+    """ε [T, ...]; `before` [...] is the ε of the step before the first, None: there is none."""
+    fresh = rng.standard_normal(shape, np.float32)
+    rho = np.float32(persistence(time))
+    if not rho:
+        return fresh
+    new = np.sqrt(1 - rho * rho)
+    first = fresh[0] if before is None else rho * before + new * fresh[0]
+    out = np.empty_like(fresh)
+    out[0] = first
+    kept = (rho * first)[None]
+    out[1:] = lfilter([new], [np.float32(1), -rho], fresh[1:], axis=0, zi=kept)[0]
+    return out
+
+
+def gumbel(normal: Float32) -> Float32:
+    """Standard Gumbel numbers, one for each standard normal one, in the same order."""
+    return -np.log(-log_ndtr(normal.astype(np.float64))).astype(np.float32)

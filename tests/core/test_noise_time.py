@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rule for how long the noise lasts: what it makes of errors and limits."""
+
+import numpy as np
+import pytest
+
+from holdfast.core.noise_time import CLEAR, LONGEST, REMEMBERED, UNCLEAR, NoiseTime
+
+LIMIT = np.array([25.0])
+
+
+def after(*shares: float, limit: np.ndarray = LIMIT) -> NoiseTime:
+    rule = NoiseTime.create("auto")
+    for share in shares:
+        rule = rule.after(share * limit, limit)
+    return rule
+
+
+def test_a_run_begins_with_the_longest_time_and_a_fixed_one_with_its_own():
+    assert NoiseTime.create("auto").time == LONGEST
+    assert NoiseTime.create(3.0).time == 3.0
+
+
+def test_a_clear_cost_is_white_from_the_second_epoch_on():
+    assert after(0.0).time == 0.0
+    assert after(CLEAR).time == 0.0
+    assert after(UNCLEAR).time == LONGEST
+
+
+def test_between_the_two_the_time_is_in_proportion():
+    assert after((CLEAR + UNCLEAR) / 2).time == pytest.approx(LONGEST / 2)
+
+
+def test_one_epoch_changes_a_long_mean_by_little():
+    long = [UNCLEAR] * 3 * REMEMBERED
+    assert after(*long, 0.0).unclear == pytest.approx(UNCLEAR * (1 - 1 / REMEMBERED))
+    assert after(*long, *[0.0] * 40).time == 0.0
+
+
+def test_the_worst_of_several_costs_counts_and_an_outlier_counts_as_one():
+    two = np.array([25.0, 1.0])
+    rule = NoiseTime.create("auto").after(np.array([0.0, 0.4]), two)
+    assert rule.unclear == pytest.approx(0.4)
+    assert after(30.0).unclear == 1.0
+
+
+def test_a_limit_of_nothing_is_unclear_as_long_as_there_are_errors():
+    none = np.zeros(1)
+    assert NoiseTime.create("auto").after(np.array([0.1]), none).unclear == 1.0
+    assert NoiseTime.create("auto").after(none, none).time == 0.0
