@@ -15,7 +15,7 @@ an unclear task are the costly ones, and on a clear task the second epoch is whi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class NoiseTime:
     def create(cls, setting: NoiseSetting) -> NoiseTime:
         return cls(LONGEST if setting == "auto" else setting)
 
-    def after(self, error: NDArray[np.float64], limit: NDArray[np.float64]) -> NoiseTime:
+    def after(self, error: NDArray[np.floating[Any]], limit: NDArray[np.floating[Any]]) -> NoiseTime:
         """After an epoch with these standard errors [K] of the costs and these limits [K]."""
         found = _unclear(error, limit)
         epochs = self.epochs + 1
@@ -54,6 +54,6 @@ class NoiseTime:
         return replace(self, time=LONGEST * share, unclear=mean, epochs=epochs)
 
 
-def _unclear(error: NDArray[np.float64], limit: NDArray[np.float64]) -> float:
+def _unclear(error: NDArray[np.floating[Any]], limit: NDArray[np.floating[Any]]) -> float:
     """max_i se_i / b_i, at most 1: a cost whose error is its limit is not known at all."""
     return float(np.where(error < limit, error / np.where(limit > 0, limit, 1.0), error > 0).max())
