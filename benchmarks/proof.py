@@ -24,7 +24,7 @@ import numpy as np
 from cells import compared, draw_cells, half_and_whole, told_cells
 from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, column, grouped, keep, not_run, outcomes, published
-from paired import DEFAULT, again, beside, crossings, demo, finals, screened
+from paired import DEFAULT, WHITE, again, beside, crossings, demo, finals, screened, slow
 from picture import PUBLISHED, draw
 from tables import Rows, markdown, number, short
 from update_sizes import size_table
@@ -189,6 +189,7 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
         "finals": filled(finals(results / "ours", results / "again")),
         "again": filled(again(outcomes(results / "ours"), outcomes(results / "again"))),
         "long_not_run": told_not_run(results / "ours-long"),
+        "noise": filled(beside(slow(results), WHITE)),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
         "ablation_not_run": told_not_run(results / "holding"),
         "unseen": filled(beside(outcomes(results / "unseen"), "c-trpo_preset=published")),

@@ -45,7 +45,9 @@ class NoiseTime:
     def create(cls, setting: NoiseSetting) -> NoiseTime:
         return cls(LONGEST if setting == "auto" else setting)
 
-    def after(self, error: NDArray[np.floating[Any]], limit: NDArray[np.floating[Any]]) -> NoiseTime:
+    def after(
+        self, error: NDArray[np.floating[Any]], limit: NDArray[np.floating[Any]]
+    ) -> NoiseTime:
         """After an epoch with these standard errors [K] of the costs and these limits [K]."""
         found = _unclear(error, limit)
         epochs = self.epochs + 1
