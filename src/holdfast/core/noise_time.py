@@ -27,6 +27,7 @@ CLEAR, UNCLEAR = 0.1, 0.2
 REMEMBERED = 10
 """Epochs that ū is a mean of."""
 
+Floats = NDArray[np.floating[Any]]
 NoiseSetting = float | Literal["auto"]
 
 
@@ -45,9 +46,7 @@ class NoiseTime:
     def create(cls, setting: NoiseSetting) -> NoiseTime:
         return cls(LONGEST if setting == "auto" else setting)
 
-    def after(
-        self, error: NDArray[np.floating[Any]], limit: NDArray[np.floating[Any]]
-    ) -> NoiseTime:
+    def after(self, error: Floats, limit: Floats) -> NoiseTime:
         """After an epoch with these standard errors [K] of the costs and these limits [K]."""
         found = _unclear(error, limit)
         epochs = self.epochs + 1
@@ -56,6 +55,6 @@ class NoiseTime:
         return replace(self, time=LONGEST * share, unclear=mean, epochs=epochs)
 
 
-def _unclear(error: NDArray[np.floating[Any]], limit: NDArray[np.floating[Any]]) -> float:
+def _unclear(error: Floats, limit: Floats) -> float:
     """max_i se_i / b_i, at most 1: a cost whose error is its limit is not known at all."""
     return float(np.where(error < limit, error / np.where(limit > 0, limit, 1.0), error > 0).max())
