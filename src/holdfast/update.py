@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import jax
+import numpy as np
 from jax import Array
 
 from holdfast.algorithms import Algorithm, InMinibatches
-from holdfast.core.critic import CriticFit, Critics, Minibatches
+from holdfast.core.critic import CriticFit, Critics, Minibatches, together
 from holdfast.core.types import Batch, Improvement, Learner, Metrics
 
 Fit = Callable[[Critics, Batch, Minibatches, Array | None], tuple[Critics, Metrics]]
@@ -59,11 +60,30 @@ def split(algorithm: Algorithm) -> Parts:
 
     return Parts(
         jax.jit(improve),
-        jax.jit(critic.fit),
+        _side_by_side(critic) if critic.critic_apart else jax.jit(critic.fit),
         minibatches,
         fit_waits=critic.critic_stale_norm and not both_draw,
         fit_first=critic.comes_first,
     )
+
+
+def _side_by_side(critic: CriticFit) -> Fit:
+    """Each critic by one call of one compiled function: the bits do not depend on the cores."""
+    fit_one, join = jax.jit(critic.fit_one), jax.jit(together)
+
+    def fit(
+        critics: Critics, batch: Batch, picked: Minibatches, _: Array | None
+    ) -> tuple[Critics, Metrics]:
+        one = lambda which: fit_one(critics, batch, picked, np.int32(which))
+        count = batch.target.shape[1]
+        with ThreadPoolExecutor(count) as pool:
+            first = pool.submit(one, 0)
+            fits = [first.result(), *pool.map(one, range(1, count))]
+        return join([fitted for fitted, _ in fits]), {
+            "critic_loss": sum(metrics["critic_loss"] for _, metrics in fits)
+        }
+
+    return fit
 
 
 Advantages = Callable[[Critics], dict[str, Array]]
