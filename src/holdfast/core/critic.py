@@ -6,9 +6,9 @@ the batch are one compiled scan.
 
     loss = Σ_i weight_i · (mean (v_i(s) − target_i)² + l2 · |parameters_i|²)
 
-All weights are 1 but maybe the reward's. The networks share no parameter, so they are joined only by
-the clip of their joint gradient; where each is clipped by itself (`critic_apart`) each is a fit of
-its own, `fit_one`, and the fits run side by side.
+All weights are 1 but maybe the reward's. The networks share no parameter: only the clip
+of their joint gradient binds them. Where each is clipped by itself (`critic_apart`) each is a fit
+of its own, `fit_one`, and the fits run side by side.
 """
 
 from __future__ import annotations
