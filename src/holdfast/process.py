@@ -8,10 +8,11 @@ import platform
 import re
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 DISTRIBUTION = "holdfast-rl"
 """What pip calls us: the package index has another project under our own name."""
@@ -22,6 +23,8 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that say on how many threads numerical libraries run."""
 WORTH_KEEPING = 0.1
 """Seconds that a function takes to compile, at least, where that is kept."""
+KEPT = 8
+"""Different values for which a process keeps what one function compiles."""
 CHECKOUT = Path(__file__).parents[2]
 """Where the package's repository is, if it runs from one (it lies in src/ there)."""
 
@@ -98,6 +101,29 @@ def use_compilation_cache() -> None:
 
     jax.config.update("jax_compilation_cache_dir", compilation_cache())
     jax.config.update("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
+
+
+Values = ParamSpec("Values")
+Made = TypeVar("Made")
+
+
+def shared(make: Callable[Values, Made]) -> Callable[Values, Made]:
+    """What `make` compiles for some values is kept, and serves further runs in this process.
+
+    JAX knows a function by its identity, so one that is made anew is compiled anew. Values that
+    cannot be hashed, such as an algorithm with a list, get a function of their own.
+    """
+    kept = lru_cache(KEPT)(make)
+
+    @wraps(make)
+    def found(*values: Values.args, **named: Values.kwargs) -> Made:
+        try:
+            hash((values, tuple(named.values())))
+        except TypeError:
+            return make(*values, **named)
+        return kept(*values, **named)  # pyright: ignore[reportArgumentType]
+
+    return found
 
 
 def thread_limits(threads: int) -> dict[str, str]:

@@ -110,6 +110,9 @@ OURS: dict[type, Mapping[str, object]] = {
         "algorithm.margin_confidence": 0.0,
         "algorithm.landing": 0.0,
         "algorithm.critic.critic_first": False,
+        "algorithm.critic.critic_apart": False,
+        "algorithm.critic.critic_passes": 10,
+        "algorithm.critic.critic_lr": 1e-3,
     },
 }
 """By algorithm type, what our defaults add to the paper, and how both presets switch it off."""

@@ -18,11 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from holdfast.algorithms import Algorithm, InMinibatches
-from holdfast.core.critic import CriticFit, Critics, Minibatches
+from holdfast.core.critic import CriticFit, Critics, Minibatches, together
 from holdfast.core.types import Batch, Improvement, Learner, Metrics
+from holdfast.process import shared
 
 Fit = Callable[[Critics, Batch, Minibatches, Array | None], tuple[Critics, Metrics]]
 
@@ -43,6 +46,7 @@ class Parts:
     """Whether the policy improves by what critics, fitted to so many samples, see."""
 
 
+@shared
 def split(algorithm: Algorithm) -> Parts:
     """What the algorithm does to the policy, and the fit of critics that it leaves to the loop."""
     critic = algorithm.critic
@@ -59,11 +63,33 @@ def split(algorithm: Algorithm) -> Parts:
 
     return Parts(
         jax.jit(improve),
-        jax.jit(critic.fit),
+        _side_by_side(critic) if critic.critic_apart else jax.jit(critic.fit),
         minibatches,
         fit_waits=critic.critic_stale_norm and not both_draw,
         fit_first=critic.comes_first,
     )
+
+
+def _side_by_side(critic: CriticFit) -> Fit:
+    """Each critic by one call of one compiled function: the bits do not depend on the cores."""
+    fit_one, join = jax.jit(critic.fit_one), jax.jit(_joined)
+
+    def fit(
+        critics: Critics, batch: Batch, picked: Minibatches, _: Array | None
+    ) -> tuple[Critics, Metrics]:
+        one = lambda which: fit_one(critics, batch, picked, np.int32(which))
+        count = batch.target.shape[1]
+        with ThreadPoolExecutor(count) as pool:
+            first = pool.submit(one, 0).result()  # compiled, and under way: JAX does not wait
+            return join([first, *pool.map(one, range(1, count))])
+
+    return fit
+
+
+def _joined(fits: list[tuple[Critics, Metrics]]) -> tuple[Critics, Metrics]:
+    """All critics, and the sum of their losses."""
+    losses = jnp.stack([metrics["critic_loss"] for _, metrics in fits])
+    return together([critics for critics, _ in fits]), {"critic_loss": losses.sum()}
 
 
 Advantages = Callable[[Critics], dict[str, Array]]

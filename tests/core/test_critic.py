@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import stats
 
-from holdfast.core.critic import CriticFit, init_critics, orders, values
+from holdfast.core.critic import CriticFit, init_critics, orders, together, values
 from holdfast.core.policies import init_gaussian
 from holdfast.core.types import Learner, sampled_batch
 
@@ -92,6 +92,66 @@ def test_stale_gradient_counts_in_the_published_clip_norm():
     assert not np.allclose(
         ravel_pytree(without.layers)[0], ravel_pytree(fitted.layers)[0], atol=1e-6
     )
+
+
+def apart(fit, learner, batch, key):
+    """All critics by `fit_one`, joined."""
+    one = jax.jit(fit.fit_one)
+    picked = fit.minibatches(key, len(batch.weight))
+    return together([one(learner.critics, batch, picked, i)[0] for i in range(3)])
+
+
+def test_critics_apart_are_each_a_fit_of_one():
+    """By hand: the plain loop, for a learner that has only the one critic and its target."""
+    fit, learner, batch = setting()
+    for clip in (40.0, 0.5):
+        chosen = replace(fit, critic_max_norm=clip, critic_apart=True)
+        fitted = apart(chosen, learner, batch, jax.random.key(5))
+        for i in range(3):
+            cut = lambda x, i=i: x[i : i + 1]
+            critics = replace(learner.critics, layers=jax.tree.map(cut, learner.critics.layers))
+            own = replace(learner, critics=critics), replace(batch, target=cut(batch.target.T).T)
+            expected = by_hand(chosen, *own, jax.random.key(5))
+            found = jax.tree.map(cut, fitted.layers)
+            for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+                np.testing.assert_allclose(a, b, atol=2e-6)
+
+
+def test_critics_apart_are_those_of_a_joint_fit_unless_the_clip_binds():
+    """Moments included, and in the same places; where it binds the joint norm is another."""
+    fit, learner, batch = setting()
+    picked = fit.minibatches(jax.random.key(5), len(batch.weight))
+    for clip, same in ((np.inf, True), (0.5, False)):
+        chosen = replace(fit, critic_max_norm=clip)
+        joint, _ = jax.jit(chosen.fit)(learner.critics, batch, picked)
+        joint, _ = jax.jit(chosen.fit)(joint, batch, picked)  # from moments that are not 0
+        once = apart(chosen, learner, batch, jax.random.key(5))
+        twice = apart(chosen, replace(learner, critics=once), batch, jax.random.key(5))
+        assert jax.tree.structure(joint) == jax.tree.structure(twice)
+        close = [
+            np.allclose(a, b, atol=2e-6)
+            for a, b in zip(jax.tree.leaves(joint), jax.tree.leaves(twice), strict=True)
+        ]
+        assert all(close) if same else not any(close[:4])
+
+
+def test_the_reward_critic_may_weigh_more_apart_too():
+    """Without a clip Adam does not see a factor, so a tight one shows whose loss is doubled."""
+    fit, learner, batch = setting()
+    fit = replace(fit, critic_max_norm=1e-9)  # 1e-9 / (norm + 1e-6): far from Adam's own scale
+    plain = apart(fit, learner, batch, jax.random.key(5))
+    loss = lambda chosen, i: chosen.fit_one(
+        learner.critics, batch, chosen.minibatches(jax.random.key(5), 50), i
+    )[1]["critic_loss"]
+    double = replace(fit, critic_reward_weight=2.0)
+    np.testing.assert_allclose(loss(double, 0), 2 * loss(fit, 0), rtol=1e-3)
+    np.testing.assert_allclose(loss(double, 1), loss(fit, 1), rtol=1e-6)
+    assert plain.layers[0][0].shape == learner.critics.layers[0][0].shape
+
+
+def test_the_published_norm_is_refused_where_critics_are_apart():
+    with pytest.raises(ValueError, match=r"critic_stale_norm=True cannot be used with critic_apar"):
+        CriticFit(critic_apart=True, critic_stale_norm=True)
 
 
 def test_every_sample_is_used_once_in_a_pass():

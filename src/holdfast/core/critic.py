@@ -6,12 +6,14 @@ the batch are one compiled scan.
 
     loss = Σ_i weight_i · (mean (v_i(s) − target_i)² + l2 · |parameters_i|²)
 
-All weights are 1 but maybe the reward's.
+All weights are 1 but maybe the reward's. The networks share no parameter: only the clip
+of their joint gradient binds them. Where each is clipped by itself (`critic_apart`) each is a fit
+of its own, `fit_one`, and the fits run side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +31,8 @@ from holdfast.core.types import Batch, Metrics, check_range
 
 Minibatches = tuple[NDArray[np.int32], NDArray[np.bool_]]
 """Row numbers [passes · M, minibatch] and which of them are real."""
+Loss = Callable[[Array, Array, Array, Array], Array]
+"""(parameters as one vector, observations, targets, weights) → what is to fall."""
 
 
 @jax.tree_util.register_dataclass
@@ -95,7 +99,9 @@ class CriticFit:
     critic_l2_biases: bool = True
     """Whether that sum includes the biases (D6)."""
     critic_max_norm: float = 40.0
-    """The joint gradient of all critics is clipped to this norm."""
+    """The joint gradient of all critics, or each one's own (`critic_apart`), is clipped to this."""
+    critic_apart: bool = False
+    """Clip each critic's gradient by itself, and fit each critic in a thread of its own."""
     critic_stale_norm: bool = False
     """Let the policy's last gradient count in that norm, as the published runs did (D7)."""
     critic_reward_weight: float = 1.0
@@ -116,6 +122,11 @@ class CriticFit:
             raise ValueError(
                 "critic_stale_norm=True cannot be used with critic_first=True: the norm is that of "
                 "a policy step that comes after the fit; switch one of them off."
+            )
+        if self.critic_apart and self.critic_stale_norm:
+            raise ValueError(
+                "critic_stale_norm=True cannot be used with critic_apart=True: the norm belongs to "
+                "the joint gradient of all critics; switch one of them off."
             )
 
     def loss(
@@ -155,13 +166,54 @@ class CriticFit:
         picked: Minibatches,
         gradient_norm: Array | None = None,
     ) -> tuple[Critics, Metrics]:
-        """Fit to `batch.target`; the norm is that of the policy's last gradient (D7)."""
+        """Fit all to `batch.target`; the norm is that of the policy's last gradient (D7)."""
         flat, unravel = ravel_pytree(critics.layers)
-        optimiser = optax.adam(self.critic_lr)
-        rows = batch.obs.reshape(-1, batch.obs.shape[-1])  # [T, N, O] where a policy remembers
-        loss_of = lambda params, obs, target, weight: self.loss(
+        counts = self.critic_stale_norm and gradient_norm is not None
+        start = jnp.asarray(gradient_norm if counts else 0.0, flat.dtype)
+        loss_of: Loss = lambda params, obs, target, weight: self.loss(
             unravel(params), obs, target, weight, critics.network
         )
+        flat, moments, loss = self._descend(
+            loss_of, flat, critics.moments, batch, batch.target, picked, start
+        )
+        fitted = replace(critics, layers=unravel(flat), moments=moments)
+        return fitted, {"critic_loss": loss}
+
+    def fit_one(
+        self, critics: Critics, batch: Batch, picked: Minibatches, which: Array
+    ) -> tuple[Critics, Metrics]:
+        """Fit one of the critics by itself: the reward's is 0, then come the costs'.
+
+        The result holds that one alone; `together` joins several.
+        """
+        one = _only(critics, which)
+        flat, unravel = ravel_pytree(one.layers)
+        target = jax.lax.dynamic_slice_in_dim(batch.target, which, 1, axis=1)
+        l2, biases, reward = self.critic_l2, self.critic_l2_biases, self.critic_reward_weight
+
+        def loss_of(params: Array, obs: Array, target: Array, weight: Array) -> Array:
+            loss = regression_loss(
+                unravel(params), obs, target, weight, l2, biases, critics.network
+            )
+            return loss if reward == 1 else jnp.where(which == 0, reward, 1.0) * loss
+
+        none = jnp.zeros((), flat.dtype)
+        flat, moments, loss = self._descend(loss_of, flat, one.moments, batch, target, picked, none)
+        return replace(one, layers=unravel(flat), moments=moments), {"critic_loss": loss}
+
+    def _descend(
+        self,
+        loss_of: Loss,
+        flat: Array,
+        moments: optax.OptState,
+        batch: Batch,
+        target: Array,
+        picked: Minibatches,
+        stale_norm: Array,
+    ) -> tuple[Array, optax.OptState, Array]:
+        """(parameters, moments, mean loss) after Adam's steps on all minibatches."""
+        optimiser = optax.adam(self.critic_lr)
+        rows = batch.obs.reshape(-1, batch.obs.shape[-1])  # [T, N, O] where a policy remembers
 
         def step(
             carry: tuple[Array, optax.OptState, Array], picked: tuple[Array, Array]
@@ -169,19 +221,39 @@ class CriticFit:
             params, moments, stale_norm = carry
             pick, valid = picked
             weight = jnp.where(valid, batch.weight[pick], 0.0)
-            loss, grad = jax.value_and_grad(loss_of)(params, rows[pick], batch.target[pick], weight)
+            loss, grad = jax.value_and_grad(loss_of)(params, rows[pick], target[pick], weight)
             norm = jnp.sqrt(jnp.sum(grad * grad) + stale_norm**2)
             scale = jnp.minimum(1.0, self.critic_max_norm / (norm + 1e-6))
             update, moments = optimiser.update(grad * scale, moments)
             params = optax.apply_updates(params, update)
             return (jnp.asarray(params), moments, stale_norm * scale), loss
 
-        counts = self.critic_stale_norm and gradient_norm is not None
-        start = jnp.asarray(gradient_norm if counts else 0.0, flat.dtype)
         all_picked = jnp.asarray(picked[0]), jnp.asarray(picked[1])
-        (flat, moments, _), losses = jax.lax.scan(step, (flat, critics.moments, start), all_picked)
-        fitted = replace(critics, layers=unravel(flat), moments=moments)
-        return fitted, {"critic_loss": losses.mean()}
+        (flat, moments, _), losses = jax.lax.scan(step, (flat, moments, stale_norm), all_picked)
+        return flat, moments, losses.mean()
+
+
+def _only(critics: Critics, which: Array) -> Critics:
+    """One of the critics and its moments."""
+    unravel = ravel_pytree(critics.layers)[1]
+    pick: Callable[[Array], Array] = lambda x: jax.lax.dynamic_slice_in_dim(x, which, 1)
+    cut: Callable[[Array], Array] = lambda x: (
+        ravel_pytree(jax.tree.map(pick, unravel(x)))[0] if x.ndim else x
+    )
+    layers, moments = jax.tree.map(pick, critics.layers), jax.tree.map(cut, critics.moments)
+    return replace(critics, layers=layers, moments=moments)
+
+
+def together(each: Sequence[Critics]) -> Critics:
+    """The critics of several values as those of one, in their order."""
+    unravel = ravel_pytree(each[0].layers)[1]
+    join: Callable[..., Any] = lambda *trees: jax.tree.map(lambda *x: jnp.concatenate(x), *trees)
+    glue: Callable[..., Array] = lambda *x: (
+        ravel_pytree(join(*map(unravel, x)))[0] if x[0].ndim else x[0]
+    )
+    layers = join(*(one.layers for one in each))
+    moments = jax.tree.map(glue, *(one.moments for one in each))
+    return replace(each[0], layers=layers, moments=moments)
 
 
 def orders(key: Array, passes: int, size: int, xp: Any = jnp) -> Any:

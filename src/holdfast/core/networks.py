@@ -12,13 +12,38 @@ function takes the array module as `xp`; nothing here imports JAX, as processes 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+BLOCK = 200
+"""Rows of one summand of a weight's gradient."""
 KERNEL, STRIDE = 3, 2
 GATES = 3
 """Of a GRU: what to read of the memory, what to keep of it, what to put in its place."""
+
+
+def affine(rows: Any, weight: Any, bias: Any, xp: Any) -> Any:
+    """rows [..., in] @ weight [in, out] + bias, with the same gradient on any number of cores.
+
+    The gradients of weight and bias are sums over all rows. A library splits a long sum by the
+    cores that it finds, so its rounding depends on them. Here every block of rows has a weight and
+    a bias of its own, all equal: a gradient is a short product for each block, and a sum of those.
+    """
+    size, wide, out = math.prod(rows.shape[:-1]), *weight.shape
+    if xp is np or size <= BLOCK:
+        return rows @ weight + bias
+    blocks = -(-size // BLOCK)
+    flat = rows.reshape(size, wide)
+    if blocks * BLOCK > size:
+        flat = xp.pad(flat, ((0, blocks * BLOCK - size), (0, 0)))
+    each = lambda x: xp.broadcast_to(x, (blocks, *x.shape))
+    made = flat.reshape(blocks, BLOCK, wide) @ each(weight)
+    made = made + xp.ones((blocks, BLOCK, 1), bias.dtype) @ each(bias[None])
+    return made.reshape(blocks * BLOCK, out)[:size].reshape(*rows.shape[:-1], out)
 
 
 def sigmoid(x: Any, xp: Any) -> Any:
@@ -79,7 +104,9 @@ class Network:
         elif self.memory:
             seen = rows[..., : -self.memory]
             (weight, bias), (recurrent, shift) = layers[:2]
-            memory = remembered(seen @ weight + bias, memory @ recurrent + shift, memory, xp)
+            given = affine(seen, weight, bias, xp)
+            kept = affine(memory, recurrent, shift, xp)
+            memory = remembered(given, kept, memory, xp)
             rows = xp.concatenate([seen, memory], -1)
         return self.dense(layers, rows, xp), memory
 
@@ -93,16 +120,16 @@ class Network:
         for weight, bias in layers[: self.readers]:
             around = neighbourhoods(x, xp)
             count, height, width, size = around.shape
-            product = around.reshape(count, height * width, size) @ weight + bias
-            x = ACTIVATIONS[self.activation](product, xp).reshape(count, height, width, -1)
+            made = affine(around.reshape(count, height * width, size), weight, bias, xp)
+            x = ACTIVATIONS[self.activation](made, xp).reshape(count, height, width, -1)
         return x.reshape(*rows.shape[:-1], -1)
 
     def dense(self, layers: Any, x: Any, xp: Any) -> Any:
         """The dense layers; the last is linear."""
         *between, (last, shift) = layers[self.readers :]
         for weight, bias in between:
-            x = ACTIVATIONS[self.activation](x @ weight + bias, xp)
-        return x @ last + shift
+            x = ACTIVATIONS[self.activation](affine(x, weight, bias, xp), xp)
+        return affine(x, last, shift, xp)
 
 
 DENSE = Network()

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holdfast.core.networks import DENSE, Network, remembered
+from holdfast.core.networks import DENSE, Network, affine, remembered
 
 Layers = tuple[tuple[Array, Array], ...]
 """(weight [in, out], bias [out]) for each layer."""
@@ -64,7 +64,7 @@ def forward(network: Network, layers: Layers, obs: Array) -> Array:
         return memory, memory
 
     begins = jnp.all(recorded == 0, -1)
-    memory = jax.lax.scan(step, recorded[0], (seen @ weight + bias, begins))[1]
+    memory = jax.lax.scan(step, recorded[0], (affine(seen, weight, bias, jnp), begins))[1]
     rows = jnp.concatenate([seen, memory], -1)
     return network.dense(layers, rows.reshape(-1, rows.shape[-1]), jnp)
 

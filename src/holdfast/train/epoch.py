@@ -23,6 +23,7 @@ from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, in_units
 from holdfast.envs.base import Floats, OnProgress, VecEnv
 from holdfast.envs.rollout import Collecting, NotFinite, Rollout, collect, reject_not_finite
+from holdfast.process import shared
 from holdfast.run import Run
 from holdfast.train.environment import longer_epochs, steps_in_lockstep
 from holdfast.train.state import COST_NOISE, NOISE, State, actor_of
@@ -87,12 +88,23 @@ def collect_epoch(
 
 def compiled_estimate(run: Run) -> Callable[..., dict[str, Array]]:
     """The advantages and targets of a run, as its settings want them."""
+    gamma, lam = (run.gamma, run.cost_gamma), (run.lam, run.cost_lam)
+    return _compiled_estimate(gamma, lam, run.standardise_cost, run.cost_value_noise)
+
+
+@shared
+def _compiled_estimate(
+    gamma: tuple[float, float],
+    lam: tuple[float, float],
+    standardise_cost: bool,
+    cost_value_noise: float,
+) -> Callable[..., dict[str, Array]]:
     settings = partial(
         estimate,
-        gamma=(run.gamma, run.cost_gamma),
-        lam=(run.lam, run.cost_lam),
-        standardise_cost=run.standardise_cost,
-        cost_value_noise=run.cost_value_noise,
+        gamma=gamma,
+        lam=lam,
+        standardise_cost=standardise_cost,
+        cost_value_noise=cost_value_noise,
     )
     return jax.jit(settings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from holdfast.algorithms import Algorithm
 from holdfast.core.critic import init_critics
 from holdfast.core.episodes import Episodes, Forecast
 from holdfast.core.networks import Network
@@ -21,6 +23,7 @@ from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaus
 from holdfast.core.types import Learner
 from holdfast.envs.acting import Actor, Float32, Normaliser
 from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
+from holdfast.process import shared
 from holdfast.run import Run
 from holdfast.train.environment import Spaces
 
@@ -66,20 +69,10 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
     sizes = choices(spaces.action)
     refuse_huge(run, spaces, acting)
 
-    def learner_of(key: Array) -> Learner:
-        policy_key, critic_key = jax.random.split(key)
-        if sizes:
-            policy = init_categorical(policy_key, size, sizes, run.hidden, network=acting)
-        else:
-            actions = outputs(spaces.action)
-            policy = init_gaussian(policy_key, size, actions, run.hidden, network=acting)
-        seen = size + acting.memory  # critics see what the policy remembers
-        critics = init_critics(critic_key, seen, constraints, run.hidden, judging)
-        return Learner(policy, critics, algorithm.init(constraints, policy))
-
+    actions = sizes or outputs(spaces.action)
+    make = _compiled_learner(algorithm, acting, judging, size, actions, run.hidden, constraints)
     key = key_of(run, 0, INIT)
-    # Compiled: once, instead of once for every small operation.
-    learner = jax.eval_shape(learner_of, key) if shapes_only else jax.jit(learner_of)(key)
+    learner = jax.eval_shape(make, key) if shapes_only else make(key)
     return State(
         epoch=0,
         learner=learner,
@@ -92,6 +85,31 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
         noise=NoiseTime.create(run.noise_time),
         env=None,
     )
+
+
+@shared
+def _compiled_learner(
+    algorithm: Algorithm,
+    acting: Network,
+    judging: Network,
+    size: int,
+    actions: int | tuple[int, ...],
+    hidden: tuple[int, ...],
+    constraints: int,
+) -> Callable[[Array], Learner]:
+    """A key → fresh networks. Compiled: once, instead of once for every small operation."""
+
+    def learner_of(key: Array) -> Learner:
+        policy_key, critic_key = jax.random.split(key)
+        if isinstance(actions, tuple):
+            policy = init_categorical(policy_key, size, actions, hidden, network=acting)
+        else:
+            policy = init_gaussian(policy_key, size, actions, hidden, network=acting)
+        seen = size + acting.memory  # critics see what the policy remembers
+        critics = init_critics(critic_key, seen, constraints, hidden, judging)
+        return Learner(policy, critics, algorithm.init(constraints, policy))
+
+    return jax.jit(learner_of)
 
 
 LARGEST = 10**9
