@@ -369,7 +369,6 @@ from slope import Slope
 from holdfast.runs.folder import state_arrays
 from holdfast.train import train
 from holdfast.train.environment import open_env
-jax.config.update("jax_disable_most_optimizations", True)
 run = small(epochs=3, num_envs=8, epoch_steps=320, limits={"thrust": 5.0, "high": 5.0},
             cost_limit=None)
 env = open_env(run, Slope)
@@ -383,7 +382,7 @@ print(json.dumps({"place": env.place, "held": sorted(held), "digest": digest.hex
 
 
 def on_devices(count):
-    flags = f"--xla_force_host_platform_device_count={count}"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={count}"
     paths = [str(Path(__file__).parents[1]), str(EXAMPLES), os.environ.get("PYTHONPATH", "")]
     env = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
