@@ -15,7 +15,7 @@ os.environ.setdefault(
 )
 # What one test, worker or subprocess compiled, the others find. Subprocesses inherit all of this.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".jax_cache")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 
 import jax
