@@ -21,6 +21,10 @@ os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 import jax
 import pytest
 
+# A plugin may have imported JAX before this file: then it has not seen the variables.
+jax.config.update("jax_disable_most_optimizations", True)
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 # Traces make many objects that live long: a collection for each few hundred of them finds nothing.
 gc.set_threshold(50_000, 20, 20)
 # Jobs in the background ignore Ctrl-C, and so would the processes that tests interrupt.
