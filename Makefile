@@ -41,7 +41,7 @@ check: .venv/.dev          ## lint, format, types, import layers, pinned version
 
 # The mathematics, exact CMDPs, settings, presets, progress files and one small training.
 QUICK := tests/core tests/tabular tests/test_settings.py tests/test_presets.py tests/runs/test_progress.py \
-  tests/test_exact.py tests/test_walk.py
+  tests/test_training.py::test_agent_in_ten_lines
 
 quick: .venv/.dev          ## the tests to run after every change, in a minute
 	$(PYTEST) -n 2 --dist loadfile $(QUICK)
