@@ -73,7 +73,7 @@ test-extras: .venv/.dev    ## the tests of Ray, W&B and Brax, which are installe
 
 # Old packages beside new ones warn of each other: deprecations are no errors here.
 test-floors: .venv-floors/.ready  ## all tests with the lowest versions that pyproject.toml allows
-	OMP_NUM_THREADS=1 .venv-floors/bin/python -m pytest -n 2 --dist loadgroup -m 'not learning' \
+	OMP_NUM_THREADS=1 .venv-floors/bin/python -m pytest -n 2 --dist loadfile -m 'not learning and not full' \
 	  -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 # Warnings are errors: a link or anchor that leads nowhere, a page that no menu names. The notebooks are executed.
