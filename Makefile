@@ -1,4 +1,4 @@
-# `make demo` and `make test` are all a newcomer needs; both set up .venv first.
+# `make demo`, `make quick` and `make test` are all a newcomer needs; each sets up .venv first.
 PYTHON ?= python3
 # The Python of `make test-floors`: the lowest one, as for everything else there.
 FLOOR_PYTHON ?= python3.11
@@ -7,7 +7,7 @@ PIP := .venv/bin/python -m pip --disable-pip-version-check install --quiet --con
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup demo test check unit test-learning test-extras test-floors docs fuzz wheel bench-speed clean
+.PHONY: help setup demo quick test check unit test-full test-learning test-extras test-floors docs fuzz wheel bench-speed clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,10 +39,23 @@ check: .venv/.dev          ## lint, format, types, import layers, pinned version
 	.venv/bin/lint-imports --no-cache
 	.venv/bin/python .ci/pins.py
 
-unit: .venv/.dev           ## the tests without the static checks
-	$(PYTEST) -n 2 --dist loadgroup
+# The mathematics, exact CMDPs, settings, presets, progress files and one small training.
+QUICK := tests/core tests/tabular tests/test_settings.py tests/test_presets.py tests/runs/test_progress.py \
+  tests/test_training.py::test_agent_in_ten_lines
 
-test: check unit           ## everything CI runs
+quick: .venv/.dev          ## the tests to run after every change, in a minute
+	$(PYTEST) -n 2 --dist loadfile $(QUICK)
+
+# A file's tests share fixtures and compiled functions, so a file stays on one worker.
+TESTS ?= tests
+unit: .venv/.dev           ## the tests without the static checks, or a part: make unit TESTS=tests/core
+	$(PYTEST) -n 2 --dist loadfile $(TESTS)
+
+test: check unit           ## all checks, and every test
+
+# What `make test` repeats a few times runs often here: see benchmarks/README.md.
+test-full: .venv/.dev      ## many repetitions of the tests that repeat themselves
+	HOLDFAST_TESTS=full $(PYTEST) -n 2 --dist load -m 'full or repeats'
 
 test-learning: .venv/.dev  ## slow learning checks (tens of minutes)
 	$(PYTEST) -m learning -n 2
@@ -60,7 +73,7 @@ test-extras: .venv/.dev    ## the tests of Ray, W&B and Brax, which are installe
 
 # Old packages beside new ones warn of each other: deprecations are no errors here.
 test-floors: .venv-floors/.ready  ## all tests with the lowest versions that pyproject.toml allows
-	OMP_NUM_THREADS=1 .venv-floors/bin/python -m pytest -n 2 --dist loadgroup -m 'not learning' \
+	OMP_NUM_THREADS=1 .venv-floors/bin/python -m pytest -n 2 --dist loadfile -m 'not learning and not full' \
 	  -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 # Warnings are errors: a link or anchor that leads nowhere, a page that no menu names. The notebooks are executed.

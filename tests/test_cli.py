@@ -79,8 +79,9 @@ def test_check_finds_faults_and_says_so_by_its_exit_code(capsys):
 
 
 def test_demo_trains_evaluates_and_draws(tmp_path, capsys, monkeypatch):
-    """With a smaller network and epoch, so that it takes seconds."""
+    """With a smaller network and epoch and fewer episodes, so that it takes seconds."""
     smaller = dict(hidden=(8,), num_envs=2, epoch_steps=2000, critic_passes=1, cg_steps=3)
+    monkeypatch.setattr("holdfast.cli.training.DEMO_EPISODES", 20)
     monkeypatch.setattr("holdfast.run.make_run", lambda *a, **k: make_run(*a, **(k | smaller)))
     out = tmp_path / "demo"
     for _ in range(2):  # the second replaces the first

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every Python block in the documentation runs, and every cheap command; links lead somewhere."""
 
+import ast
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +25,79 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: str(p.relative_to(ROOT)))
-def test_code_blocks_run(page, tmp_path):
-    """In order, in one fresh interpreter, as a reader would type them."""
-    script = tmp_path / "page.py"
+ONE_BY_ONE = """
+import os, runpy, sys, traceback
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+for line in sys.stdin:
+    script = line.strip()
+    os.chdir(os.path.dirname(script))
+    begin, path = set(sys.modules), sys.path[:]
+    sys.path[0] = os.path.dirname(script)
+    try:
+        runpy.run_path(script, run_name="__main__")
+        told = ""
+    except BaseException:
+        told = traceback.format_exc()
+    sys.path[:] = path
+    for name in set(sys.modules) - begin:  # another page has another file of the same name
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(os.path.dirname(script)):
+            del sys.modules[name]
+    print(repr(told), file=answers, flush=True)
+"""
+"""An interpreter that runs one script after another and answers with the traceback, if any."""
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[subprocess.Popen[str]]:
+    """One for all pages: importing JAX takes longer than most of them."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ONE_BY_ONE],
+        env=os.environ | {"MPLBACKEND": "agg"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.communicate(timeout=60)
+
+
+def error_of(interpreter: subprocess.Popen[str], script: Path) -> str:
+    assert interpreter.stdin and interpreter.stdout
+    interpreter.stdin.write(f"{script}\n")
+    interpreter.stdin.flush()
+    return ast.literal_eval(interpreter.stdout.readline())
+
+
+def write_script(page: Path, folder: Path) -> Path:
+    script = folder / "page.py"
     script.write_text("\n\n".join(BLOCK.findall(page.read_text())))
+    return script
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_code_blocks_run(page, tmp_path, interpreter):
+    """In order, as a reader would type them."""
+    told = error_of(interpreter, write_script(page, tmp_path))
+    assert not told, told[-3000:]
+
+
+def test_a_block_that_fails_is_found(tmp_path, interpreter):
+    """Negative control; and the page after it runs."""
+    script = tmp_path / "page.py"
+    script.write_text("raise SystemExit(1)")
+    assert "SystemExit: 1" in error_of(interpreter, script)
+    script.write_text("import page")
+    assert error_of(interpreter, script) == ""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_code_blocks_run_in_a_fresh_interpreter(page, tmp_path):
+    """No page needs what another has imported or left behind."""
     done = subprocess.run(
-        [sys.executable, str(script)],
+        [sys.executable, str(write_script(page, tmp_path))],
         cwd=tmp_path,
         env=os.environ | {"MPLBACKEND": "agg"},
         capture_output=True,

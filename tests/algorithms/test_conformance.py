@@ -2,6 +2,7 @@
 """What holds for every algorithm, whoever wrote it: one suite over the register."""
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,6 +43,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(name, "multidiscrete", 3, marks=nightly)
 
 
+@functools.cache
 def make_policy(kind: str) -> Policy:
     key = jax.random.key(3)
     if kind == "gaussian":
@@ -49,6 +51,7 @@ def make_policy(kind: str) -> Policy:
     return init_categorical(key, 3, KINDS[kind], (6,))
 
 
+@functools.cache
 def make_batch(kind: str, constraints: int, seed: int) -> Batch:
     keys = jax.random.split(jax.random.key(seed), 6)
     choose = lambda n: jax.random.randint(keys[1], (SIZE, 1), 0, n)
@@ -69,10 +72,14 @@ def make_batch(kind: str, constraints: int, seed: int) -> Batch:
     return replace(batch, horizon=jnp.asarray(100.0), length=length, progress=done)
 
 
+@functools.cache
+def make_critics(constraints: int) -> Any:
+    return init_critics(jax.random.key(4), 3, constraints, (6,))
+
+
 def make_learner(algorithm: Any, kind: str, constraints: int) -> Learner:
     policy = make_policy(kind)
-    critics = init_critics(jax.random.key(4), 3, constraints, (6,))
-    return Learner(policy, critics, algorithm.init(constraints, policy))
+    return Learner(policy, make_critics(constraints), algorithm.init(constraints, policy))
 
 
 @functools.cache
@@ -201,8 +208,16 @@ def test_the_published_critics_wait_for_the_norm_of_the_policys_gradient() -> No
     assert not np.array_equal(first(after), first(other))
 
 
-@pytest.mark.parametrize("constraints", [1, 2, 3])
-@pytest.mark.parametrize("kind", KINDS)
+DAILY = {("gaussian", 2), ("discrete", 1), ("multidiscrete", 3)}
+"""Each policy and each number of constraints once; `make test-full` traces all pairs."""
+
+
+def pairs() -> Iterator[Any]:
+    for pair in itertools.product(KINDS, (1, 2, 3)):
+        yield pytest.param(*pair, marks=[pytest.mark.full] * (pair not in DAILY))
+
+
+@pytest.mark.parametrize(("kind", "constraints"), list(pairs()))
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_policy_and_number_of_constraints(name: str, kind: str, constraints: int) -> None:
     """Traced only: shapes and types of what comes out are those of what goes in."""

@@ -39,12 +39,15 @@ PROMISES = {
     "focops": (PRICE | {"mask": "sample"}, 1.1, 0.95),
     "cup": (PRICE | QUICK, 1.1, 0.95),
 }
-ALWAYS = ("cpo", "ppo-lag", "p3o")
-"""One of each family in every test run; the others nightly."""
+DAILY, FULL = ("cpo", "ppo"), ("ppo-lag", "p3o")
+"""A method with limits and one without in every test run; one of each other family by
+`make test-full`; the others nightly."""
 
 
-def nightly(names, always):
-    return [pytest.param(n, marks=[pytest.mark.learning] * (n not in always)) for n in names]
+def rarely(names):
+    for name in names:
+        mark = pytest.mark.full if name in FULL else pytest.mark.learning
+        yield pytest.param(name, marks=[mark] * (name not in DAILY))
 
 
 def last_epochs(name, **settings):
@@ -56,7 +59,7 @@ def last_epochs(name, **settings):
     return np.array(shares), mean("ep_return") / PROBES[PROBE].optimal_safe_return
 
 
-@pytest.mark.parametrize("name", nightly(PROMISES, ALWAYS))
+@pytest.mark.parametrize("name", list(rarely(PROMISES)))
 def test_respects_the_limits_as_promised(name):
     settings, most, least = PROMISES[name]
     shares, earned = last_epochs(name, **settings)
@@ -64,7 +67,7 @@ def test_respects_the_limits_as_promised(name):
     assert earned >= least
 
 
-@pytest.mark.parametrize("name", nightly(("ppo", "trpo", "npg"), ("ppo",)))
+@pytest.mark.parametrize("name", list(rarely(("ppo", "trpo", "npg"))))
 def test_methods_without_limits_break_them(name):
     shares, earned = last_epochs(name, **(QUICK if name == "ppo" else {}))
     assert (shares > 1.5).all() and earned > 1.3

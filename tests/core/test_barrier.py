@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import lambertw
 
+from full import repeats
 from holdfast.core.barrier import BARRIERS, recovery_weights
 
 GENERATORS = {
@@ -51,10 +52,11 @@ def test_the_wrong_sign_would_be_negative():
         assert right.min() > -1e-12
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("kind", ["entropy", "log"])
 @given(slack=st.floats(1e-3, 1e3), share=st.floats(-5, 0.999))
 @example(slack=1.0, share=0.40625)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=repeats(40, 200), deadline=None)
 def test_equals_the_definition(kind, slack, share):
     phi, slope = GENERATORS[kind]
     spent = slack * share
@@ -65,8 +67,9 @@ def test_equals_the_definition(kind, slack, share):
     assert abs(value(kind, slack, spent) - direct) <= 4e-16 * scale
 
 
+@pytest.mark.repeats
 @given(slack=st.floats(1e-3, 1e3), share=st.floats(-5, 0.999))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=repeats(30, 100), deadline=None)
 def test_reversed_entropy_is_the_bregman_divergence_with_swapped_arguments(slack, share):
     left, spent = slack * (1 - share), slack * share
     swapped = slack * np.log(slack / left) - spent
@@ -75,9 +78,10 @@ def test_reversed_entropy_is_the_bregman_divergence_with_swapped_arguments(slack
     )
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("kind", BARRIERS)
 @given(slack=st.floats(1e-2, 1e2), a=st.floats(-3, 0.99), b=st.floats(-3, 0.99))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=repeats(30, 100), deadline=None)
 def test_laws(kind, slack, a, b):
     """Zero at nothing spent, never negative, convex, infinite beyond the limit."""
     x, y = slack * a, slack * b

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
+from full import repeats
 from holdfast.core.cpo_step import constrained_step, projection
 
 RADIUS, SIZE = 0.05, 6
@@ -71,8 +72,9 @@ def bound(g, rows, c):
     return min(found)
 
 
+@pytest.mark.repeats
 @given(**programmes)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=repeats(40, 300), deadline=None)
 def test_cpo_steps_are_finite_feasible_and_best(seed, apart, kind, constraints):
     g, rows, c = programme(seed, apart, kind, constraints)
     numbers = map(jnp.asarray, (g @ g, rows @ g, rows @ rows.T, c))
@@ -98,8 +100,9 @@ def test_cpo_steps_are_finite_feasible_and_best(seed, apart, kind, constraints):
         assert g @ u >= bound(g, rows, c) - 3 * LOOSE * reach * np.linalg.norm(g)
 
 
+@pytest.mark.repeats
 @given(**programmes)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=repeats(40, 300), deadline=None)
 def test_pcpo_projections_are_finite_feasible_and_nearest(seed, apart, kind, constraints):
     v, rows, c = programme(seed, apart, kind, constraints)
     excess = c + rows @ v

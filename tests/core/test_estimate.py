@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from full import repeats
 from holdfast.core.critic import Critics
 from holdfast.core.episodes import Episodes
 from holdfast.core.estimate import estimate, gae, standardise
@@ -73,8 +74,9 @@ def test_standardise_uses_the_sample_deviation(float64):
     np.testing.assert_allclose(standardise(x), (x - 3) / (np.std(x, ddof=1) + 1e-8), rtol=1e-12)
 
 
+@pytest.mark.repeats
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 2**31))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=repeats(15, 50), deadline=None)
 def test_normaliser_merges_to_the_moments_of_everything_seen(sizes, seed):
     rng = np.random.default_rng(seed)
     pieces = [rng.normal(3, 2, (n, 2)) for n in sizes]

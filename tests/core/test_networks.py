@@ -60,15 +60,21 @@ def test_convolutions_are_those_of_the_library(image, first):
     rows = rng.normal(size=(6, height * width * colours)).astype("f4")
     x = rows.reshape(6, colours, height, width) if first else rows.reshape(6, *image)
     x = x.transpose(0, 2, 3, 1) if first else x
-    for weight, bias in layers[:2]:
-        kernel = weight.reshape(3, 3, -1, len(bias))
-        names = ("NHWC", "HWIO", "NHWC")
-        border = [(1, 1), (1, 1)]
-        x = jax.lax.conv_general_dilated(x, kernel, (2, 2), border, dimension_numbers=names)
-        x = jax.nn.relu(x + bias)
-    expected = x.reshape(6, -1) @ layers[2][0] + layers[2][1]
-    for xp in (np, jnp):
-        np.testing.assert_allclose(network(layers, rows, xp)[0], expected, rtol=2e-4, atol=1e-5)
+
+    @jax.jit
+    def library(layers, x):
+        for weight, bias in layers[:2]:
+            kernel = weight.reshape(3, 3, -1, len(bias))
+            names = ("NHWC", "HWIO", "NHWC")
+            border = [(1, 1), (1, 1)]
+            x = jax.lax.conv_general_dilated(x, kernel, (2, 2), border, dimension_numbers=names)
+            x = jax.nn.relu(x + bias)
+        return x.reshape(6, -1) @ layers[2][0] + layers[2][1]
+
+    expected = library(layers, x)
+    compiled = jax.jit(lambda layers, rows: network(layers, rows, jnp)[0])
+    for ours in (network(layers, rows, np)[0], compiled(layers, rows)):
+        np.testing.assert_allclose(ours, expected, rtol=2e-4, atol=1e-5)
 
 
 def test_a_memory_is_the_gru_of_onnx():
@@ -107,7 +113,7 @@ def test_numpy_says_what_jax_says(network, kind):
     made = policy(network, kind)
     rows = np.random.default_rng(1).normal(size=(9, SIZES[network])).astype("f4")
     out, memory = numpy_actor(made).outputs(rows)
-    said = made.outputs(jnp.asarray(rows))
+    said = jax.jit(lambda policy, rows: policy.outputs(rows))(made, rows)
     if kind == "gaussian":
         np.testing.assert_allclose(out, said[0], rtol=1e-5, atol=2e-6)
     else:
@@ -135,9 +141,9 @@ def test_learning_unrolls_what_acting_did():
         memory = np.where(begins[t][:, None], np.float32(0), memory)
         out, memory = actor.outputs(np.concatenate([obs[t, :, :4], memory], 1))
         outs.append(out)
-    mean, _ = made.outputs(obs)
-    np.testing.assert_allclose(mean, np.concatenate(outs), rtol=1e-5, atol=2e-6)
-    forgotten, _ = made.outputs(obs.at[:, :, 4:].set(0))  # negative control
+    unrolled = jax.jit(lambda policy, obs: policy.outputs(obs)[0])
+    np.testing.assert_allclose(unrolled(made, obs), np.concatenate(outs), rtol=1e-5, atol=2e-6)
+    forgotten = unrolled(made, obs.at[:, :, 4:].set(0))  # negative control
     assert np.abs(forgotten - np.concatenate(outs)).max() > 1e-2
 
 
@@ -163,23 +169,32 @@ def test_fisher_products_go_through_what_reads(network, kind, float64):
     else:
         obs = jax.random.normal(jax.random.key(1), (8, SIZES[network]), jnp.float64)
     batch = tiny_batch(obs, kind)
-    local = linearise(made, batch, kl_average=False)
     theta, unravel = ravel_pytree(made)
-    flat = jax.jit(lambda t: ravel_pytree(unravel(t).outputs(obs))[0])
-    h, eye = 1e-6, np.eye(theta.size)
-    jacobian = np.stack([(flat(theta + h * e) - flat(theta - h * e)) / (2 * h) for e in eye], 1)
-    outputs, back = made.outputs(obs), ravel_pytree(made.outputs(obs))[1]
-    metric = jax.vmap(lambda t: ravel_pytree(made.fisher(outputs, back(t), batch.weight))[0])
-    expected = jacobian.T @ np.asarray(metric(jnp.asarray(jacobian.T))).T
-    ours = jax.vmap(local.fisher)(jnp.asarray(eye))
+    direction = np.random.default_rng(5).normal(size=theta.size)
+    eye = np.eye(theta.size)
+
+    @jax.jit
+    def by_products(batch):
+        return jax.vmap(linearise(made, batch, kl_average=False).fisher)(eye)
+
+    @jax.jit
+    def by_differences(batch):
+        """(the dense matrix, the bend of the KL along a direction)."""
+        outputs = made.outputs(obs)
+        flat = lambda t: ravel_pytree(unravel(t).outputs(obs))[0]
+        h, back = 1e-6, ravel_pytree(outputs)[1]
+        slopes = jax.vmap(lambda e: (flat(theta + h * e) - flat(theta - h * e)) / (2 * h))(eye)
+        metric = jax.vmap(lambda t: ravel_pytree(made.fisher(outputs, back(t), batch.weight))[0])
+        kl = lambda t: batch.weight @ made.kl(outputs, unravel(t).outputs(obs))
+        bend = (kl(theta + 1e-4 * direction) + kl(theta - 1e-4 * direction)) / 1e-8
+        return slopes @ metric(slopes).T, bend
+
+    ours, (expected, bend) = by_products(batch), by_differences(batch)
     np.testing.assert_allclose(ours, expected, atol=1e-7)
-    kl = lambda t: batch.weight @ made.kl(outputs, unravel(t).outputs(obs))
-    direction = jnp.asarray(np.random.default_rng(5).normal(size=theta.size))
-    bend = (kl(theta + 1e-4 * direction) + kl(theta - 1e-4 * direction)) / 1e-8
-    np.testing.assert_allclose(direction @ local.fisher(direction), bend, rtol=1e-5)
+    np.testing.assert_allclose(direction @ ours @ direction, bend, rtol=1e-5)
     reads = sum(w.size + b.size for w, b in made.layers[: network.readers])
     assert np.abs(expected[:reads, :reads]).max() > 1e-4
     if network.memory:  # negative control: a memory that is data, not learned through time
         rows = obs.reshape(-1, obs.shape[-1])
-        apart = linearise(made, replace(batch, obs=rows), kl_average=False)
-        assert np.abs(jax.vmap(apart.fisher)(jnp.asarray(eye)) - expected).max() > 1e-3
+        apart = by_products(replace(batch, obs=rows))
+        assert np.abs(apart - expected).max() > 1e-3

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from full import repeats
 from holdfast.core.linearise import conjugate_gradients, dense, mean_diagonal, woodbury
 
 
@@ -16,8 +17,9 @@ def spd(seed, n=8):
     return jnp.asarray(root @ root.T + 0.1 * np.eye(n))
 
 
+@pytest.mark.repeats
 @given(st.integers(0, 2**31))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=repeats(8, 30), deadline=None)
 def test_cg_equals_solve(seed):
     with jax.enable_x64(True):
         matrix, v = spd(seed), jnp.asarray(np.random.default_rng(seed + 1).normal(size=8))

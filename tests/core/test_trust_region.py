@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
+from full import repeats
 from holdfast.core.barrier import Barriers
 from holdfast.core.linearise import linearise
 from holdfast.core.move import Status
@@ -66,38 +67,46 @@ def barriers(b, kind="entropy", beta=1.0, **rest):
 def test_the_curvature_is_the_hessian_of_the_divergence(action, kind, order, float64):
     """C10: autodiff of the divergence that the search tests = F + Σ w a aᵀ that the solver uses."""
     region = TrustRegion(damping=0.0, kl_order=order)
-    b, old = batch(action=action, constraints=2), policy(action)
-    wall = barriers(b, kind, 0.7)
-    local = linearise(old, b, region.kl_average)
-    _, product = region.direction(local, local.gradients(b.adv_r[:, None])[0], wall)
-    divergence = lambda step: region.trial(local, local.moved(step), b.adv_r, wall).divergence
-    zero = jnp.zeros_like(local.theta)
-    assert divergence(zero) == 0.0
-    np.testing.assert_allclose(jax.grad(divergence)(zero), 0.0, atol=1e-12)
-    matrix = jax.vmap(product)(jnp.eye(zero.size))
-    np.testing.assert_allclose(matrix, jax.hessian(divergence)(zero), atol=1e-10)
+    b, old = batch(action=action, constraints=2, size=30), policy(action)
+
+    @jax.jit
+    def derivatives(old, b):
+        wall = barriers(b, kind, 0.7)
+        local = linearise(old, b, region.kl_average)
+        _, product = region.direction(local, local.gradients(b.adv_r[:, None])[0], wall)
+        divergence = lambda step: region.trial(local, local.moved(step), b.adv_r, wall).divergence
+        zero = jnp.zeros_like(local.theta)
+        value, slope = jax.value_and_grad(divergence)(zero)
+        return value, slope, jax.hessian(divergence)(zero), jax.vmap(product)(jnp.eye(zero.size))
+
+    value, slope, hessian, matrix = derivatives(old, b)
+    assert value == 0.0
+    np.testing.assert_allclose(slope, 0.0, atol=1e-12)
+    np.testing.assert_allclose(matrix, hessian, atol=1e-10)
 
 
 def test_gradients_are_those_of_the_surrogates(float64):
     b, old = batch(constraints=2), policy()
-    local = linearise(old, b, True)
-    theta, unravel = ravel_pytree(old)
-    log_old = old.log_prob(old.outputs(b.obs), b.action)
 
-    def surrogate(t, adv):
-        new = unravel(t)
-        return jnp.sum(
-            b.weight * jnp.exp(new.log_prob(new.outputs(b.obs), b.action) - log_old) * adv
-        )
+    @jax.jit
+    def gradients(old, b):
+        """(of reward, of cost) by the linear model, then (of reward, of cost) by autodiff."""
+        local = linearise(old, b, True)
+        theta, unravel = ravel_pytree(old)
+        log_old = old.log_prob(old.outputs(b.obs), b.action)
 
-    direct = jax.grad(surrogate)(theta, b.adv_r)
-    np.testing.assert_allclose(local.gradients(b.adv_r[:, None])[0], direct, atol=1e-12)
-    for i in range(2):
-        np.testing.assert_allclose(
-            TrustRegion().spending(local)[i],
-            10.0 * jax.grad(surrogate)(theta, b.adv_c[:, i]),
-            atol=1e-12,
-        )
+        def surrogate(t, adv):
+            new = unravel(t)
+            ratio = jnp.exp(new.log_prob(new.outputs(b.obs), b.action) - log_old)
+            return jnp.sum(b.weight * ratio * adv)
+
+        direct = jax.vmap(jax.grad(surrogate), (None, 1))(theta, b.adv_c)
+        model = local.gradients(b.adv_r[:, None])[0], TrustRegion().spending(local)
+        return *model, jax.grad(surrogate)(theta, b.adv_r), direct
+
+    reward, cost, direct_reward, direct_cost = gradients(old, b)
+    np.testing.assert_allclose(reward, direct_reward, atol=1e-12)
+    np.testing.assert_allclose(cost, 10.0 * direct_cost, atol=1e-12)
 
 
 @pytest.mark.parametrize("constraints", [1, 3])
@@ -174,8 +183,9 @@ def stepper(search, kind, radius):
         ("bracket", "reversed-entropy", 1e-4),
     ],
 )
+@pytest.mark.repeats
 @given(seed=st.integers(0, 10_000), slack=st.floats(1e-3, 20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=repeats(20, 100), deadline=None)
 def test_accepted_steps_lie_in_their_region(search, kind, seed, slack, radius):
     b, old = batch(seed, dtype=jnp.float32, size=64), policy(dtype=jnp.float32)
     b = replace(b, cost_return=b.cost_limit - jnp.float32(slack))
@@ -234,21 +244,31 @@ def test_the_first_acceptable_candidate_is_taken():
 def test_averaging_the_kl_divides_it_by_the_action_dimensions(float64):
     b, old = batch(), policy()
     moved = jax.tree.map(lambda x: x + 0.01, old)
-    local = linearise(old, b, True)
-    average = TrustRegion(kl_average=True).trial(local, moved, b.adv_r, None).kl
-    total = TrustRegion(kl_average=False).trial(local, moved, b.adv_r, None).kl
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def kl(average, old, moved, b):
+        region = TrustRegion(kl_average=average)
+        return region.trial(linearise(old, b, True), moved, b.adv_r, None).kl
+
+    average, total = kl(True, old, moved, b), kl(False, old, moved, b)
     np.testing.assert_allclose(total, 2 * average, rtol=1e-12)
 
 
 def test_relative_damping_scales_with_the_curvature(float64):
     b, old = batch(), policy()
-    local = linearise(old, b, True)
     region = TrustRegion(damping=0.5, damping_rule="relative")
-    matrix = jax.vmap(local.fisher)(jnp.eye(local.theta.size))
-    added = jax.vmap(region.damped(local))(jnp.eye(local.theta.size)) - matrix
-    expected = 0.5 * jnp.trace(matrix) / local.theta.size
+
+    @jax.jit
+    def matrices(old, b):
+        local = linearise(old, b, True)
+        eye = jnp.eye(local.theta.size)
+        return jax.vmap(local.fisher)(eye), jax.vmap(region.damped(local))(eye)
+
+    matrix, damped = (np.asarray(found) for found in matrices(old, b))
+    added = damped - matrix
+    expected = 0.5 * np.trace(matrix) / len(matrix)
     np.testing.assert_allclose(added[0, 0], expected, rtol=0.5)  # eight probes estimate the trace
-    np.testing.assert_allclose(added, added[0, 0] * jnp.eye(len(added)), atol=1e-12)
+    np.testing.assert_allclose(added, added[0, 0] * np.eye(len(added)), atol=1e-12)
 
 
 def test_error_blocked_by_episode(float64):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exported policies act as ours do, on 10⁵ observations, and a wrong one is found out."""
 
+import functools
 import io
 import itertools
 import json
@@ -16,6 +17,7 @@ import onnxruntime as ort
 import pytest
 from scipy.stats import kstest
 
+from full import repeats
 from holdfast import Agent
 from holdfast.cli import main
 from holdfast.envs.acting import Actor, Normaliser
@@ -66,9 +68,10 @@ def far_and_wide(made, count):
     return seen.mean + width * seen.scale * rng.normal(size=(count, made.obs_size))
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize(
     ("name", "normalised", "count"),
-    [(n, True, 100_000 if n in ("box", "discrete") else 10_000) for n in SPACES]
+    [(n, True, repeats(10_000, 100_000) if n in ("box", "discrete") else 10_000) for n in SPACES]
     + [("box", False, 10_000), ("multi", False, 10_000)],
 )
 def test_onnx_acts_as_ours_on_many_observations(name, normalised, count):
@@ -151,6 +154,7 @@ def other_bias(actor):
     return replace(actor, layers=(*rest, (weight, bias + 1e-3 * np.arange(len(bias), dtype="f4"))))
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("wrong", [without_normaliser, other_mean, other_bias])
 @pytest.mark.parametrize("name", SPACES)
 def test_a_wrong_export_is_refused(name, wrong, tmp_path, monkeypatch):
@@ -159,6 +163,8 @@ def test_a_wrong_export_is_refused(name, wrong, tmp_path, monkeypatch):
     other = replace(made, actor=wrong(made.actor))
     monkeypatch.setattr("holdfast.export.onnx_model", lambda _: graph.onnx_model(other))
     monkeypatch.setattr(Portable, "npz", lambda _, made=Portable.npz: made(other))
+    fewer = functools.partial(check, count=repeats(1_000, 20_000))
+    monkeypatch.setattr("holdfast.export.check", fewer)
     for file in ("p.onnx", "p.npz"):
         with pytest.raises(Disagreement, match="where ours is"):
             export(made, tmp_path / file)

@@ -2,6 +2,7 @@
 """Exact trust-region updates against exhaustive search and the published bounds (C12-C14, C21)."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -163,8 +164,19 @@ def test_updates_on_random_cmdps(rng: np.random.Generator) -> None:
                 assert np.sum(weight * old.adv_r) <= best.gain + 1e-9
 
 
-@pytest.mark.parametrize("geometry", [Geometry(1.0), Geometry(0.1, "log"), Geometry(0.01)])
-@pytest.mark.parametrize("point", [(0.6, 0.4), (0.3, 0.1)])
+GEOMETRIES = (Geometry(1.0), Geometry(0.1, "log"), Geometry(0.01))
+POINTS = ((0.6, 0.4), (0.3, 0.1))
+DAILY = ((GEOMETRIES[0], POINTS[0]), (GEOMETRIES[1], POINTS[1]))
+"""Each point once and both barriers: four million policies take seconds."""
+
+
+@pytest.mark.parametrize(
+    ("geometry", "point"),
+    [
+        pytest.param(*case, marks=[pytest.mark.full] * (case not in DAILY))
+        for case in product(GEOMETRIES, POINTS)
+    ],
+)
 def test_ideal_update_is_the_best_of_its_region(
     square: Square, geometry: Geometry, point: tuple[float, float]
 ) -> None:
