@@ -104,7 +104,7 @@ def test_files_and_names(tmp_path: Path):
     ("name", "count"),
     [
         ("paper", 11 * 8 * 5),
-        ("ablation", 4 * 8 * 5),
+        ("ablation", 6 * 8 * 5),
         ("beta-sweep", 25),
         ("hysteresis-sweep", 25),
         ("limit-sweep", 15),

@@ -2,12 +2,14 @@
 """The two normalisations of the paper: that of its benchmark figure and that of its ablation."""
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sample_runs import TASKS, write_runs
 
+from holdfast.report import report
 from holdfast.report.summary import printed, summarise
 from holdfast.report.tables import write_tables
 from holdfast.runs.find import load
@@ -32,6 +34,31 @@ def test_ablation_units_by_hand(tmp_path: Path):
         rows = [row for row in csv.DictReader(file) if row["metric"] == "excess"]
     assert {row["algorithm"]: row["group"] for row in rows}["c-trpo"] == "probably safe"
     assert all(float(row["iqm"]) > 0.5 for row in rows)
+
+
+def test_a_missing_normaliser_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Without PPO the largest return is the unit: never silently (here C-TRPO's is 1, not 0.4)."""
+    runs, _ = load([write_runs(tmp_path / "runs", seeds=4, unfinished=False)])
+    whole = summarise(runs, resamples=100)
+    assert whole.missing_units == ()
+    without = summarise([run for run in runs if run.label != "ppo"], resamples=100)
+    (line,) = without.missing_units
+    assert line.startswith("PPO, the paper's unit of returns") and all(t in line for t in TASKS)
+    ours = [found.aggregate["c-trpo"]["reward"].value for found in (whole, without)]
+    assert ours[0] < 0.5 < 0.8 < ours[1]  # what the sentence is about
+    only = [run for run in runs if run.label == "c-trpo"]
+    assert [text.split(",")[0] for text in summarise(only, resamples=100).missing_units] == [
+        "PPO",
+        "CPO",
+    ]
+    for folder in sorted((tmp_path / "runs").glob("cpo_*")):
+        shutil.rmtree(folder)
+    report([tmp_path / "runs"], tmp_path / "out", figures=False)
+    said = capsys.readouterr().err
+    assert "CPO, the paper's unit of regrets" in said and "PPO, the" not in said.replace("CPO,", "")
+    gaps = (tmp_path / "out" / "tables" / "incomplete.csv").read_text()
+    assert "CPO, the paper's unit of regrets" in gaps
+    assert "CPO, the paper's unit of regrets" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_papers_ablation_figure(published: Path):

@@ -5,6 +5,7 @@
 writes `report.html`, `figures/` and `tables/`. With `watch` it keeps doing so while jobs run.
 """
 
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -61,6 +62,8 @@ def report(
                 summary = summarise(runs, unused, waiting, steps=steps, resamples=size, of=units)
                 page = write_page(folder, payload(summary, title, interval if live else None))
                 if not live:
+                    for line in summary.missing_units:
+                        print(f"holdfast: {line}", file=sys.stderr)
                     if figures:
                         write_figures(folder / "figures", summary, curves(summary.runs))
                     write_tables(folder / "tables", summary)

@@ -17,6 +17,7 @@ from holdfast.report.finals import (
     finals,
     horizons,
     marks,
+    missing_units,
     units,
 )
 from holdfast.report.holding import Held, foretold, held
@@ -83,6 +84,16 @@ class Summary:
     """Files and folders that were not used, and why."""
     waiting: tuple[str, ...]
     """Cells of suites that have not been started."""
+
+    @property
+    def missing_units(self) -> tuple[str, ...]:
+        """One sentence for each normaliser of the paper that is missing."""
+        return missing_units({task: self.units[task] for task in self.compared})
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Tasks with a complete run."""
+        return tuple(task for task in self.tasks if any(task == t for _, t in self.finals))
 
     @property
     def without_history(self) -> list[str]:

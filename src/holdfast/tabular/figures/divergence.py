@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 3: the surrogate divergence Ψ against the cost advantage."""
+"""The surrogate divergence Ψ against the cost advantage."""
 
 from typing import Any
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 5: exact CPO and C-TRPO runs with the same radius: how each meets the limit.
+"""Exact CPO and C-TRPO runs with the same radius: how each meets the limit.
 
 CPO uses the limit up in a few updates and slides along it to the optimum; the surrogate errs little
-and what it errs the next update repairs. C-TRPO keeps a distance. The entropy barrier gives it up
-below the slack 2δ/β; an update that ends on the limit is followed by a recovery, a whole step down
-the cost. The log barrier keeps its distance at any slack.
+and what it errs the next update repairs. C-TRPO keeps a distance. With the entropy barrier a
+region touches the limit where the slack is below δ/β (the quadratic model already below 2δ/β); an
+update that ends on the limit is followed by a recovery, a whole step down the cost. With the log
+barrier no region touches it, at any slack.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 1, right: the same barrier in the objective and in the metric.
+"""The same barrier in the objective and in the metric.
 
 As a penalty the log barrier moves the optimum into the safe set. Its price β/slack is then a dual
 solution, so that V_r falls short by β for each limit as long as the prices of the limits stay what

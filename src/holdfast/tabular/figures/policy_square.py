@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 1: NPG and C-NPG trajectories in the policy square of the toy CMDP."""
+"""The paper's toy example: NPG and C-NPG trajectories in the policy square of the toy CMDP."""
 
 from itertools import chain, islice, repeat
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 2: trust regions of TRPO, CPO and C-TRPO near the constraint, and their models."""
+"""Trust regions of TRPO, CPO and C-TRPO near the constraint, and their models."""
 
 from typing import Any
 
