@@ -17,6 +17,7 @@ from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
 from holdfast.cli.arguments import Out, Records, WholeOrNone
 from holdfast.envs.foreign.references import refuse_untrusted
+from holdfast.own_barrier import barrier_name
 from holdfast.process import cores
 from holdfast.report import report
 from holdfast.report.finals import UnitsName
@@ -70,7 +71,8 @@ def bench(
     chosen = with_options(load_suite(suite), steps, _seeds(seeds))
     grid = cells(chosen, only)
     for cell in grid:
-        refuse_untrusted((cell.run.env, cell.run.cost), cell.run.env_args, trust_env)
+        names = (cell.run.env, cell.run.cost, barrier_name(cell.run.algorithm))
+        refuse_untrusted(names, cell.run.env_args, trust_env)
     folder = Path("runs") / chosen.name if out is None else here(out)
     if storage:
         look_up(grid, storage, folder, cluster)
