@@ -140,13 +140,13 @@ def nested_in_beta(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
     """How far the update of a larger β leaves the region of a smaller one, or its gain exceeds."""
-    old, worst = evaluate(cmdp, policy), 0.0
+    old, worst, barrier = evaluate(cmdp, policy), 0.0, choice.geometry().barrier
     for radius in choice.radii(0.05):
-        found = [update(cmdp, policy, radius, "ctrpo", choice.geometry(b)) for b in BETAS]
+        found = [update(cmdp, policy, radius, "ctrpo", Geometry(b, barrier)) for b in BETAS]
         for (low, wide), narrow in zip(
             zip(BETAS, found, strict=True), [*found[1:], found[-1]], strict=True
         ):
-            geometry = Geometry(low, choice.geometry().barrier)
+            geometry = Geometry(low, barrier)
             reach = _surrogate(cmdp, old, evaluate(cmdp, narrow.policy), geometry)
             worst = max(worst, reach / radius - 1.0, narrow.gain - wide.gain)
     return worst
