@@ -36,6 +36,7 @@ def bench(
     *,
     steps: WholeOrNone = None,
     seeds: str | None = None,
+    tasks: tuple[str, ...] = (),
     only: tuple[str, ...] = (),
     jobs: int | None = None,
     cluster: str | None = None,
@@ -52,6 +53,7 @@ def bench(
         steps: Environment steps of each run, instead of the suite's.
         seeds: How many seeds, or the seeds themselves (0,1000,2000; of one seed 20,) instead of the
             suite's.
+        tasks: Tasks of all algorithms, instead of the suite's; any environment, as in train.
         only: ALGORITHM/TASK pairs to run: a name, or a label with settings as --dry-run shows it,
             and a piece of a task's name; either may be empty.
         jobs: Runs at a time; by default one for each core.
@@ -68,7 +70,7 @@ def bench(
     for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
         if value is not None and value < least:
             raise ValueError(f"--{name} {value} must be at least {least}.")
-    chosen = with_options(load_suite(suite), steps, _seeds(seeds))
+    chosen = with_options(load_suite(suite), steps, _seeds(seeds), tasks)
     grid = cells(chosen, only)
     for cell in grid:
         names = (cell.run.env, cell.run.cost, barrier_name(cell.run.algorithm))
