@@ -21,6 +21,7 @@ from holdfast.own_barrier import barrier_name
 from holdfast.process import cores
 from holdfast.report import report
 from holdfast.report.finals import UnitsName
+from holdfast.report.summary import LayoutName
 from holdfast.run import from_json
 from holdfast.runs.checkpoint import read_json, saved_epochs, write_json
 from holdfast.runs.log import PUBLISHED_LIMIT
@@ -191,6 +192,7 @@ def report_command(
     cost_limit: float = PUBLISHED_LIMIT,
     figures: bool = True,
     units: UnitsName = "paper",
+    layout: LayoutName = "holdfast",
 ) -> None:
     """Compare runs: one page for the browser, figures and tables.
 
@@ -204,9 +206,11 @@ def report_command(
         figures: Write PNG, SVG and PDF figures too; they take longer than all else.
         units: Those of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
             / limit − 1), or of its ablation figure (the mean of CPO's, cost / limit).
+        layout: Of figures and tables; paper: two groups by the sign of the final cost, sorted by
+            return, curves of safe methods alone too, 95 % intervals as bands.
     """
     page = report(
         dirs, out, watch, title=title, steps=steps, cost_limit=cost_limit, figures=figures,
-        units=units,
+        units=units, layout=layout,
     )  # fmt: skip
     print(page)
