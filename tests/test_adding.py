@@ -61,6 +61,7 @@ def add_barrier(package: Path) -> None:
     entry = f'    "reciprocal": Barrier({divergence}, lambda b: 2 / b**3),\n'
     insert(package / "core/barrier.py", '    "entropy": ', entry)
     potential = """Potential(
+        value=lambda x: 1 / x,
         slope=lambda x: -1 / x**2,
         curvature=lambda x: 2 / x**3,
         softness=lambda x: x**3 / 2,

@@ -150,3 +150,50 @@ def test_unknown_names_suggest():
         from_json(to_json(make_run("trpo")) | {"sead": 1})
     with pytest.raises(ValueError, match=r"seed='zero' must be a whole number"):
         from_json(to_json(make_run("trpo")) | {"seed": "zero"})
+
+
+def test_the_text_of_the_paper_is_a_preset():
+    """KL(π‖π_k) summed, x log x, discounted V_c; a native task's limit is on the plain sum."""
+    run = make_run("c-trpo", "text", env="SafetyAntVelocity-v1", cost_limit=2.5)
+    region = run.algorithm.region
+    assert (region.kl_order, region.kl_average) == ("new-old", False)
+    assert run.algorithm.barrier == "entropy" and run.algorithm.cost_scale == "discount"
+    assert run.cost_criterion == "discounted" and run.algorithm.margin_confidence == 0.0
+    same = lambda preset: preset_changes(make_run("cpo"), preset)
+    assert same("text") == same("corrected") != same("published")
+
+
+@pytest.mark.parametrize("start", [(0.6, 0.4), (0.3, 0.1)])
+def test_the_text_preset_is_the_exact_update(start):
+    """Its divergence is D̄_C(π‖π_k); its small steps point where the exact update does."""
+    import jax
+    import numpy as np
+
+    from holdfast.exact import _learner, enumerated, probabilities, without_damping
+    from holdfast.tabular import Geometry, evaluate, toy, two_action_policy, update
+    from holdfast.tabular.square import Square
+    from holdfast.update import split
+
+    old = evaluate(toy(), two_action_policy(*start))
+
+    def step(preset, radius):
+        algorithm = without_damping(make_run("c-trpo", preset).algorithm, radius)
+        with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+            learner = _learner(algorithm, toy(), old.policy, 0)
+            made = split(algorithm).improve(learner, enumerated(toy(), old), jax.random.key(0))
+            return probabilities(made.policy, 2), float(made.metrics["divergence"])
+
+    def written(policy):
+        """D̄_C(π‖π_k) = Σ d_k KL(π‖π_k) + Ψ for x log x, by the exact toolkit."""
+        there = Square(toy(), *(np.full((1, 1), p) for p in policy[:, 0]))
+        return there.divergence(old, Geometry(1.0)).item()
+
+    policy, divergence = step("text", 0.05)
+    assert divergence == pytest.approx(written(policy), rel=1e-9)
+    for other in ("corrected", None):  # other orders, other barriers
+        policy, divergence = step(other, 0.05)
+        assert divergence != pytest.approx(written(policy), rel=1e-4)
+    exact = update(toy(), old.policy, 1e-8, "ctrpo", Geometry(1.0)).policy - old.policy
+    cosine = lambda moved: np.sum(moved * exact) / np.linalg.norm(moved) / np.linalg.norm(exact)
+    assert cosine(step("text", 1e-8)[0] - old.policy) > 1 - 1e-6
+    assert cosine(step(None, 1e-8)[0] - old.policy) < 1 - 1e-5

@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from holdfast.agent import Agent
     from holdfast.algorithms import ALGORITHMS, CTRPO, TRPO
     from holdfast.core.barrier import BARRIERS
+    from holdfast.core.generator import Generator
     from holdfast.envs.base import Step, VecEnv
     from holdfast.envs.check import check_env
     from holdfast.envs.make import make_env
+    from holdfast.own_barrier import use_barrier
     from holdfast.run import Run, make_run
     from holdfast.train import Epoch
 
@@ -24,12 +26,14 @@ __all__ = [
     "TRPO",
     "Agent",
     "Epoch",
+    "Generator",
     "Run",
     "Step",
     "VecEnv",
     "check_env",
     "make_env",
     "make_run",
+    "use_barrier",
 ]
 
 _HOMES = {
@@ -39,12 +43,14 @@ _HOMES = {
     "TRPO": "holdfast.algorithms",
     "Agent": "holdfast.agent",
     "Epoch": "holdfast.train",
+    "Generator": "holdfast.core.generator",
     "Run": "holdfast.run",
     "Step": "holdfast.envs.base",
     "VecEnv": "holdfast.envs.base",
     "check_env": "holdfast.envs.check",
     "make_env": "holdfast.envs.make",
     "make_run": "holdfast.run",
+    "use_barrier": "holdfast.own_barrier",
 }
 
 

@@ -28,6 +28,7 @@ from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judge
 from holdfast.export import Agreement, Portable, export
 from holdfast.film import Film, choose
 from holdfast.film.views import open_view
+from holdfast.own_barrier import settled
 from holdfast.process import versions
 from holdfast.run import PresetName, Run, configure, make_run
 from holdfast.runs.checkpoint import CheckpointError
@@ -56,6 +57,7 @@ class Agent:
         preset: PresetName | None = None,
         **settings: Any,
     ) -> None:
+        settings = settled(settings)
         self.run: Run = make_run(algorithm, preset, **settings)
         self._algorithm = algorithm
         self._preset: PresetName | None = preset
@@ -146,6 +148,7 @@ class Agent:
     def _next_run(self, given: Given, steps: int, settings: dict[str, Any]) -> Run:
         known: dict[str, Any] = {}
         env, cost = given
+        settings = settled(settings)
         if env is not None and env is not self._given[0]:
             known["env"], known["env_args"] = name_env(env)
         if env is not None and is_vectorised(env):

@@ -30,7 +30,8 @@ def training_bar(
     title = f"{run.name} on {run.env or 'your environment'}"
     console = Console(file=sys.stderr)
     total = run.epochs * run.epoch_steps
-    said = f"{title}: {total:,} steps, {describe_acting(run, env)}{_unused(run, env)}"
+    chosen = f"preset {run.preset}" if run.preset else "Holdfast's default"
+    said = f"{title} ({chosen}): {total:,} steps, {describe_acting(run, env)}{_unused(run, env)}"
     for line in (said, *about.splitlines()):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return Bar(total, limits, title, done, console=console)

@@ -2,7 +2,8 @@
 """The deviation register as data, and what our own defaults add.
 
 `REGISTER` says, for every known deviation of the published code from the mathematics, which setting
-switches it: the preset `published` takes one side, `corrected` the other.
+switches it: the preset `published` takes one side, `corrected` the other. `text` is `corrected` but
+for what the paper writes otherwise than the mathematics or its code.
 """
 
 import typing
@@ -26,7 +27,7 @@ from holdfast.algorithms import (
     InTrustRegion,
 )
 
-PresetName = Literal["published", "corrected"]
+PresetName = Literal["published", "corrected", "text"]
 PRESETS: tuple[PresetName, ...] = typing.get_args(PresetName)
 
 
@@ -115,7 +116,20 @@ OURS: dict[type, Mapping[str, object]] = {
         "algorithm.critic.critic_lr": 1e-3,
     },
 }
-"""By algorithm type, what our defaults add to the paper, and how both presets switch it off."""
+"""By algorithm type, what our defaults add to the paper, and how all presets switch it off."""
+
+
+TEXT: dict[type, Mapping[str, object]] = {
+    CTRPO: {
+        "algorithm.region.kl_order": "new-old",
+        "algorithm.region.kl_average": False,
+        "algorithm.barrier": "entropy",
+        "algorithm.cost_scale": "discount",
+        "cost_criterion": "discounted",
+    },
+}
+"""By algorithm type, what the paper writes where it is not `corrected`: KL(π‖π_k) summed over
+action dimensions, φ = x log x in the order new from old, and limits on the discounted V_c."""
 
 
 def preset_values(preset: PresetName, algorithm: Algorithm, env: str) -> dict[str, object]:
@@ -127,5 +141,8 @@ def preset_values(preset: PresetName, algorithm: Algorithm, env: str) -> dict[st
     }
     for kind, values in OURS.items():
         if isinstance(algorithm, kind):
+            register |= values
+    for kind, values in TEXT.items():
+        if preset == "text" and isinstance(algorithm, kind):
             register |= values
     return register

@@ -104,11 +104,11 @@ def test_files_and_names(tmp_path: Path):
     ("name", "count"),
     [
         ("paper", 11 * 8 * 5),
-        ("ablation", 4 * 8 * 5),
+        ("ablation", 6 * 8 * 5),
         ("beta-sweep", 25),
         ("hysteresis-sweep", 25),
         ("limit-sweep", 15),
-        ("barrier", 10),
+        ("barrier", 15),
         ("noise", 25),
         ("estimate-noise", 25),
         ("quick", 12),
@@ -131,12 +131,33 @@ def test_shipped_suites(name: str, count: int):
 def test_sweeps_reach_the_run_and_include_the_undisturbed_one():
     swept = lambda name, setting: {setting(cell.run) for cell in cells(load_suite(name))}
     assert swept("limit-sweep", lambda run: run.cost_limit) == {15.0, 25.0, 50.0}
-    assert swept("barrier", lambda run: run.algorithm.barrier) == {"entropy", "log"}
+    assert swept("barrier", lambda run: run.algorithm.barrier) == {
+        "entropy",
+        "log",
+        "reversed-entropy",
+    }
     assert swept("noise", lambda run: run.cost_value_noise) == {0.0, 0.05, 0.1, 0.2, 0.5}
     assert swept("noise", lambda run: run.cost_estimate_noise) == {0.0}
     sizes = swept("estimate-noise", lambda run: run.cost_estimate_noise)
     assert sizes == {0.0, 1.0, 2.5, 5.0, 10.0}
     assert swept("estimate-noise", lambda run: run.cost_value_noise) == {0.0}
+
+
+def test_other_tasks_take_the_place_of_the_suites():
+    """Also of those that an algorithm was restricted to, and of their limits."""
+    swept = cells(with_options(load_suite("beta-sweep"), 1000, (3,), ("probe/Speed-v0",)))
+    assert [cell.run.env for cell in swept] == ["probe/Speed-v0"] * 5
+    assert {cell.run.algorithm.beta for cell in swept} == {0.05, 0.2, 1.0, 2.0, 5.0}
+    mine = {"steps": 100, "seeds": 2, "tasks": ["A", "B"], "limits": {"A": 3.0, "B": 4.0}}
+    mine["algorithms"] = [
+        {"name": "cpo", "tasks": ["A"]},
+        {"name": "cpo", "tasks": ["B"]},
+        {"name": "ppo", "tasks": ["B"], "seeds": [0]},
+    ]
+    suite = with_options(parse_suite("mine", mine), None, None, ("B", "C"))
+    assert suite.limits == {"B": 4.0} and len(suite.algorithms) == 2
+    names = [cell.name for cell in cells(suite)]
+    assert len(names) == 6 and "ppo_C_seed0" in names and "cpo_C_seed1" in names
 
 
 def test_a_part_of_a_grid_takes_no_other_part_out_of_the_list(tmp_path: Path):

@@ -14,14 +14,24 @@ import numpy as np
 import pytest
 
 from holdfast.tabular import claims
+from holdfast.tabular.barrier import psi
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
-from holdfast.tabular.flow import Geometry, Trajectory, direction, flow, natural_gradient
+from holdfast.tabular.flow import Geometry, Trajectory, ascend, direction, flow, natural_gradient
+from holdfast.tabular.geometry_claims import Choice, safe_mirror_gradient
 from holdfast.tabular.instances import uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import bregman_projection, mirror_path
-from holdfast.tabular.occupancy import ExactValues, advantage, evaluate, occupancy
+from holdfast.tabular.occupancy import (
+    ExactValues,
+    advantage,
+    constrained_gramian,
+    evaluate,
+    occupancy,
+    policy_advantage,
+    policy_of,
+)
 from holdfast.tabular.parameters import Parametrisation, log_linear
-from holdfast.tabular.trust import update
+from holdfast.tabular.trust import bregman_divergence, update
 
 NPG = Geometry(0.0)
 
@@ -88,7 +98,7 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         "escort and log-linear policies move the same way",
         "claims.natural_gradient",
         "another metric",
-        lambda cmdp, found, scores: natural_gradient(cmdp, found, scores, Geometry(1.1)),
+        lambda cmdp, found, scores, geometry: natural_gradient(cmdp, found, scores, Geometry(1.1)),
     ),
     (
         "strong duality of the linear programme",
@@ -155,7 +165,9 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         "reward and violation bounds of the update",
         "claims.update",
         "surrogates taken as exact",
-        lambda cmdp, policy, radius: replace(update(cmdp, policy, radius), kl=0.0),
+        lambda cmdp, policy, radius, method, geometry: replace(
+            update(cmdp, policy, radius), kl=0.0
+        ),
     ),
     (
         "the limit meets as few limits as an optimum must",
@@ -172,10 +184,81 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         ),
     ),
     (
+        "Φ_K induces D_K",
+        "geometry_claims.bregman_divergence",
+        "arguments swapped",
+        lambda cmdp, first, second, geometry: bregman_divergence(cmdp, second, first, geometry),
+    ),
+    (
+        "Φ_C induces D_C",
+        "geometry_claims.safe_mirror_gradient",
+        "the printed sign of φ'",
+        lambda cmdp, d, geometry: (
+            2.0 * np.log(policy_of(d)) - safe_mirror_gradient(cmdp, d, geometry)
+        ),
+    ),
+    (
+        "∇𝔸 = ∇V at the old policy",
+        "geometry_claims.policy_advantage",
+        "normalised advantages",
+        lambda old, adv, policy: 0.1 * policy_advantage(old, adv, policy),
+    ),
+    (
+        "∇²D̄_C = ∇²D_C = G_C",
+        "geometry_claims.constrained_gramian",
+        "the KL's alone",
+        lambda cmdp, policy, weight: constrained_gramian(cmdp, policy, 0.0 * weight),
+    ),
+    (
+        "∇²D̄_C = ∇²D_C = G_C",
+        "geometry_claims.constrained_gramian",
+        "the barrier's alone",
+        lambda cmdp, policy, weight: (
+            constrained_gramian(cmdp, policy, weight)
+            - constrained_gramian(cmdp, policy, 0.0 * weight)
+        ),
+    ),
+    (
+        "trust regions are nested in β",
+        "geometry_claims.update",
+        "a region without its barrier",
+        lambda cmdp, policy, radius, method, geometry: update(
+            cmdp, policy, radius, "trpo" if geometry.beta > 10.0 else method, geometry
+        ),
+    ),
+    (
+        "as β → ∞ nothing is spent",
+        "geometry_claims.update",
+        "β stays",
+        lambda cmdp, policy, radius, method, geometry: update(
+            cmdp, policy, radius, method, Geometry(1.0)
+        ),
+    ),
+    (
+        "δ(β) = δ − βΨ bounds the KL of the update",
+        "geometry_claims.psi",
+        "a doubled price",
+        lambda potential, slack, spent: 2.0 * psi(potential, slack, spent),
+    ),
+    (
+        "plain steps θ + εG⁺∇V follow the flow",
+        "geometry_claims.ascend",
+        "the metric of the KL",
+        lambda cmdp, policy, geometry, **given: ascend(cmdp, policy, NPG, **given),
+    ),
+    (
+        "as β falls the update tends to CPO's",
+        "geometry_claims.update",
+        "β stays",
+        lambda cmdp, policy, radius, method, geometry=Geometry(): update(
+            cmdp, policy, radius, method, Geometry(1.0)
+        ),
+    ),
+    (
         "the limit is the Bregman projection",
         "claims.bregman_projection",
         "another weight",
-        lambda cmdp, policy: bregman_projection(cmdp, policy, Geometry(1.1)),
+        lambda cmdp, policy, geometry: bregman_projection(cmdp, policy, Geometry(1.1)),
     ),
 ]
 
@@ -194,3 +277,10 @@ def test_every_claim_has_a_control() -> None:
     found = claims.check_claims(2, seed=1)
     assert [claim for claim in found if not claim.holds] == []
     assert {claim.text for claim in found} == {text for text, *_ in CONTROLS}
+
+
+def test_claims_hold_with_another_weight_barrier_and_radius() -> None:
+    choice = Choice(beta=0.3, barrier="log", radius=0.02)
+    assert choice.geometry(1.0) == Geometry(0.3, "log") and choice.radii(0.1, 0.2) == (0.02,)
+    found = claims.check_claims(0, seed=1, choice=choice)
+    assert [claim for claim in found if not claim.holds] == []

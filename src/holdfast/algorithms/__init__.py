@@ -49,6 +49,7 @@ __all__ = [
     "Algorithm",
     "ChecksLimits",
     "ComparesCosts",
+    "HasBarrier",
     "InMinibatches",
     "InTrustRegion",
     "PPOLag",
@@ -102,6 +103,14 @@ class ComparesCosts(Protocol):
 
     @property
     def cost_scale(self) -> CostScale: ...
+
+
+@runtime_checkable
+class HasBarrier(Protocol):
+    """An algorithm whose divergence has a barrier, which may be the user's own."""
+
+    @property
+    def barrier(self) -> str: ...
 
 
 @runtime_checkable

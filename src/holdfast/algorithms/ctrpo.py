@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.barrier import BARRIERS, BarrierName, Barriers, check_interior, recovery_weights
+from holdfast.core.barrier import Barriers, check_interior, check_name, recovery_weights
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept
 from holdfast.core.policies import Policy
@@ -42,8 +42,9 @@ class CTRPO:
 
     beta: float | tuple[float, ...] = 1.0
     """β, weight of the barrier against the KL; several values: one for each constraint."""
-    barrier: BarrierName = "log"
-    """Generator φ of the barrier: x log x (published), −log x, or x log x reversed (D17)."""
+    barrier: str = "log"
+    """Generator φ of the barrier: entropy (x log x, published), log (−log x), reversed-entropy (x
+    log x reversed, D17), or one of your own, file.py:name."""
     hysteresis: float = 0.8
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off (D14)."""
     cost_scale: CostScale = "episode"
@@ -65,8 +66,7 @@ class CTRPO:
 
     def __post_init__(self) -> None:
         self.region.check_search(self.line_search)
-        if self.barrier not in BARRIERS:
-            raise ValueError(f"barrier={self.barrier!r} must be one of {', '.join(BARRIERS)}.")
+        check_name(self.barrier)
         betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
         if not all(0 < b < float("inf") for b in betas):
             raise ValueError(

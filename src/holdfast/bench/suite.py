@@ -204,10 +204,22 @@ def _checked_run(
         raise ValueError(f"suite '{suite}', {name}: {error}") from None
 
 
-def with_options(suite: Suite, steps: int | None, seeds: Sequence[int] | None) -> Suite:
-    """The suite, shorter or longer."""
+def with_options(
+    suite: Suite,
+    steps: int | None,
+    seeds: Sequence[int] | None,
+    tasks: Sequence[str] = (),
+) -> Suite:
+    """The suite, shorter or longer, with other seeds, or with all its algorithms on other tasks."""
     if steps is not None:
         suite = replace(suite, steps=steps)
+    if tasks:
+        entries: list[Entry] = []
+        for entry in (replace(entry, tasks=None) for entry in suite.algorithms):
+            if entry not in entries:
+                entries.append(entry)
+        limits = {task: limit for task, limit in suite.limits.items() if task in tasks}
+        suite = replace(suite, tasks=tuple(tasks), limits=limits, algorithms=tuple(entries))
     return replace(suite, seeds=parse_seeds(seeds)) if seeds else suite
 
 

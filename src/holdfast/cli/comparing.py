@@ -17,9 +17,11 @@ from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
 from holdfast.cli.arguments import Out, Records, WholeOrNone
 from holdfast.envs.foreign.references import refuse_untrusted
+from holdfast.own_barrier import barrier_name
 from holdfast.process import cores
 from holdfast.report import report
 from holdfast.report.finals import UnitsName
+from holdfast.report.summary import LayoutName
 from holdfast.run import from_json
 from holdfast.runs.checkpoint import read_json, saved_epochs, write_json
 from holdfast.runs.log import PUBLISHED_LIMIT
@@ -35,6 +37,7 @@ def bench(
     *,
     steps: WholeOrNone = None,
     seeds: str | None = None,
+    tasks: tuple[str, ...] = (),
     only: tuple[str, ...] = (),
     jobs: int | None = None,
     cluster: str | None = None,
@@ -51,6 +54,7 @@ def bench(
         steps: Environment steps of each run, instead of the suite's.
         seeds: How many seeds, or the seeds themselves (0,1000,2000; of one seed 20,) instead of the
             suite's.
+        tasks: Tasks of all algorithms, instead of the suite's; any environment, as in train.
         only: ALGORITHM/TASK pairs to run: a name, or a label with settings as --dry-run shows it,
             and a piece of a task's name; either may be empty.
         jobs: Runs at a time; by default one for each core.
@@ -67,10 +71,11 @@ def bench(
     for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
         if value is not None and value < least:
             raise ValueError(f"--{name} {value} must be at least {least}.")
-    chosen = with_options(load_suite(suite), steps, _seeds(seeds))
+    chosen = with_options(load_suite(suite), steps, _seeds(seeds), tasks)
     grid = cells(chosen, only)
     for cell in grid:
-        refuse_untrusted((cell.run.env, cell.run.cost), cell.run.env_args, trust_env)
+        names = (cell.run.env, cell.run.cost, barrier_name(cell.run.algorithm))
+        refuse_untrusted(names, cell.run.env_args, trust_env)
     folder = Path("runs") / chosen.name if out is None else here(out)
     if storage:
         look_up(grid, storage, folder, cluster)
@@ -187,6 +192,7 @@ def report_command(
     cost_limit: float = PUBLISHED_LIMIT,
     figures: bool = True,
     units: UnitsName = "paper",
+    layout: LayoutName = "holdfast",
 ) -> None:
     """Compare runs: one page for the browser, figures and tables.
 
@@ -200,9 +206,11 @@ def report_command(
         figures: Write PNG, SVG and PDF figures too; they take longer than all else.
         units: Those of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
             / limit − 1), or of its ablation figure (the mean of CPO's, cost / limit).
+        layout: Of figures and tables; paper: two groups by the sign of the final cost, sorted by
+            return, curves of safe methods alone too, 95 % intervals as bands.
     """
     page = report(
         dirs, out, watch, title=title, steps=steps, cost_limit=cost_limit, figures=figures,
-        units=units,
+        units=units, layout=layout,
     )  # fmt: skip
     print(page)

@@ -11,8 +11,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy
 from holdfast.tabular.files import read_cmdp
+from holdfast.tabular.geometry_claims import Choice
 from holdfast.tabular.instances import MAPS, gridworld
 from holdfast.tabular.lp import InfeasibleLimits, Optimum, active, optimum
 from holdfast.tabular.toy_text import from_gymnasium
@@ -143,7 +145,12 @@ def show_solution(source: str, report: dict[str, Any]) -> None:
 
 
 def verify(
-    source: tyro.conf.Positional[str] = "", random: int | None = None, seed: int = 0
+    source: tyro.conf.Positional[str] = "",
+    random: int | None = None,
+    seed: int = 0,
+    beta: float | None = None,
+    barrier: str | None = None,
+    radius: float | None = None,
 ) -> None:
     """Check the theorems numerically; exits with 1 if one fails.
 
@@ -154,12 +161,18 @@ def verify(
         random: How many random CMDPs, up to 20 states, 5 actions and 3 constraints; 20 without a
             source, none with one.
         seed: Seed of the random CMDPs.
+        beta: Weight of the barrier, instead of what each claim is usually checked with.
+        barrier: entropy, log, or one of your own, file.py:name.
+        radius: Radius of the updates that claims are about.
     """
     from holdfast.tabular.claims import check_claims
 
+    choice = _choice(beta, barrier, radius)
+
     table = Table("claim", "on", "worst deviation", "allowed", "verdict", box=None)
     own = {source: load(source)} if source else {}
-    claims = check_claims((0 if own else 20) if random is None else random, seed, own=own)
+    count = (0 if own else 20) if random is None else random
+    claims = check_claims(count, seed, own=own, choice=choice)
     for claim in claims:
         verdict = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
         table.add_row(
@@ -176,6 +189,9 @@ def figures(
     formats: tuple[str, ...] = ("png", "svg", "pdf"),
     parity: bool = False,
     cmdp: str = "toy",
+    beta: tuple[float, ...] = (),
+    barrier: str | None = None,
+    radius: float | None = None,
 ) -> None:
     """Draw the paper's figures from exact computations, each with its data as CSV.
 
@@ -187,12 +203,36 @@ def figures(
         parity: Trajectories by the published recipe, overshoot and log-d Gramian included.
         cmdp: Another CMDP to draw, any source that `holdfast solve` takes; all but divergence and
             paths need 2 states, 2 actions and 1 constraint.
+        beta: Weights of the barrier to draw, instead of each figure's own.
+        barrier: The barrier to draw: entropy, log, or one of your own, file.py:name.
+        radius: The radius of the regions and updates to draw.
     """
     from holdfast.tabular.figures import figures as draw
+    from holdfast.tabular.figures.drawing import Look
 
+    for value in beta:
+        _choice(value, None, None)
+    chosen = _choice(None, barrier, radius)
     own = None if cmdp == "toy" else load(cmdp)
-    for file in draw(name, out, formats, parity, own):
+    for file in draw(name, out, formats, parity, own, Look(beta, chosen.barrier, radius)):
         print(file)
+
+
+def _choice(beta: float | None, barrier: str | None, radius: float | None) -> Choice:
+    """What is asked for, checked; a barrier of one's own is looked up."""
+    for name, value in (("beta", beta), ("radius", radius)):
+        if value is not None and not 0.0 < value < float("inf"):
+            raise ValueError(f"--{name} {value} must be positive and finite; 1 is usual for beta.")
+    if barrier is not None and barrier not in POTENTIALS:
+        from holdfast.own_barrier import use_barrier
+
+        if ":" not in barrier:
+            raise ValueError(
+                f"--barrier {barrier} must be one of {', '.join(POTENTIALS)}, or one of your own, "
+                "file.py:name."
+            )
+        barrier = use_barrier(barrier)
+    return Choice(beta, barrier, radius)
 
 
 def playground(

@@ -9,6 +9,11 @@ from rich.table import Table
 
 from holdfast.cli.arguments import OutOrNone, RunFolder
 
+PAPER = (
+    "The paper's C-TRPO: --preset published; its runs are 10 million steps (--steps 1e7). What its "
+    "text writes: --preset text. Without a preset it is Holdfast's default."
+)
+
 
 def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     """Algorithms, or the settings of one and what each preset changes."""
@@ -22,6 +27,7 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
         console.print(table)
         console.print("\n`holdfast list NAME` shows its settings; `holdfast envs` the tasks.")
         return
+    from holdfast.algorithms import CTRPO
     from holdfast.cli.options import default_of, flag, grouped
     from holdfast.register import PRESETS
     from holdfast.run import make_run, preset_changes
@@ -35,6 +41,8 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
             defaults[setting.path] = setting.value
             table.add_row(f"[cyan]{flag(setting.name)}[/]", default_of(setting), setting.help)
     console.print(table)
+    if isinstance(run.algorithm, CTRPO):
+        console.print(f"\n{PAPER}", markup=False)
     for preset in PRESETS:
         changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}
         console.print(f"\n[bold]--preset {preset}[/] changes")

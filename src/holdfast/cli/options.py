@@ -31,7 +31,8 @@ class Options:
     limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """A constraint of its own with its limit, such as hazards=25; repeat it for several."""
     preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
-    """Published behaviour, corrected, or our own choice; flags win over it."""
+    """published: as the paper's code; corrected: as the mathematics; text: as the paper writes it;
+    none: Holdfast's default. Flags win over it."""
     seed: int
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The run folder; by default runs/ALGO_ENV_seedN_TIME."""

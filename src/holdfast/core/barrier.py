@@ -19,7 +19,6 @@ Where no slack is left there is no barrier but a repair: `recovery_weights` say 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
 
 import jax.numpy as jnp
 from jax import Array
@@ -85,8 +84,30 @@ BARRIERS: dict[str, Barrier] = {
     ),
 }
 
-BarrierName = Annotated[str, BARRIERS]
-"""A key of the table."""
+
+def check_name(name: str) -> None:
+    """A key of the table, or what will be one once it is looked up: file.py:name, or <name>."""
+    if name not in BARRIERS and ":" not in name and not name.startswith("<"):
+        raise unknown_barrier(name)
+
+
+def unknown_barrier(name: str) -> ValueError:
+    if name.startswith("<"):
+        return ValueError(
+            f"barrier={name} was passed as an object, which run.json cannot keep: make it known "
+            "again with holdfast.use_barrier(generator), or write it into a file and name it, "
+            "barrier=file.py:name."
+        )
+    return ValueError(
+        f"barrier={name!r} must be one of {', '.join(BARRIERS)}, or one of your own, file.py:name."
+    )
+
+
+def barrier_of(name: str) -> Barrier:
+    """A barrier that is known here; ValueError for one that has not been looked up."""
+    if name not in BARRIERS:
+        raise unknown_barrier(name)
+    return BARRIERS[name]
 
 
 def check_interior(limits: Mapping[str, float]) -> None:
@@ -114,11 +135,11 @@ class Barriers:
 
     def curvature(self) -> Array:
         """[K] β φ''(slack), 0 where the barrier is off."""
-        return jnp.where(self.beta > 0, self.beta * BARRIERS[self.kind].curvature(self.safe), 0.0)
+        return jnp.where(self.beta > 0, self.beta * barrier_of(self.kind).curvature(self.safe), 0.0)
 
     def divergence(self, spent: Array) -> Array:
         """Σ_i β_i D_φ, +inf if any active slack is exhausted."""
-        each = self.beta * BARRIERS[self.kind].divergence(self.safe, spent)
+        each = self.beta * barrier_of(self.kind).divergence(self.safe, spent)
         exhausted = (self.beta > 0) & (spent >= self.slack)
         return jnp.where(exhausted, jnp.inf, jnp.where(self.beta > 0, each, 0.0)).sum()
 

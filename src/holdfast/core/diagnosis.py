@@ -15,10 +15,12 @@ Worst case of one update, next to what came of it:
 
     J(π') ≤ J(π) + κ E[(ρ − 1) A_c] + κ √(2 KL) · γ ε_c / (1 − γ),     ε_c = max_s |E_π' A_c(s, ·)|
 
-KL is the mean KL(π ‖ π') over the states of π. What C-TRPO's barrier leaves of the radius for it is
-δ(β) = δ − β D_φ, so KL ≤ δ(β). From samples ε_c is bounded by the largest |(ρ − 1) A_c| that was
-seen: E_π' A_c = E_π (ρ − 1) A_c is a mean of such terms. On an enumerated CMDP the bound so made
-always holds; from samples it holds as far as ε_c was seen.
+KL is the mean KL(π ‖ π') over the states of π, summed over action dimensions. What C-TRPO's barrier
+leaves of the radius is δ(β) = δ − β D_φ. It bounds the KL that the region measures: this one where
+`kl_average` is off. With `kl_average` (D1) the region measures KL / dims, so KL ≤ dims · δ(β).
+From samples ε_c is bounded by the largest |(ρ − 1) A_c| that was seen: E_π' A_c = E_π (ρ − 1) A_c
+is a mean of such terms. On an enumerated CMDP the bound so made always holds; from samples it holds
+as far as ε_c was seen.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 writes `report.html`, `figures/` and `tables/`. With `watch` it keeps doing so while jobs run.
 """
 
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,7 @@ from holdfast.report.curves import curves
 from holdfast.report.figures import write_figures
 from holdfast.report.finals import UnitsName
 from holdfast.report.html import payload, write_page
-from holdfast.report.summary import summarise
+from holdfast.report.summary import LayoutName, summarise
 from holdfast.report.tables import write_tables
 from holdfast.runs.find import load, not_started
 from holdfast.runs.log import PUBLISHED_LIMIT
@@ -34,13 +35,16 @@ def report(
     interval: float = 10.0,
     figures: bool = True,
     units: UnitsName = "paper",
+    layout: LayoutName = "holdfast",
 ) -> Path:
     """Write the report of all runs under `dirs` into the folder `out`; returns the page.
 
     `steps` compares earlier than at the end; `cost_limit` serves tables that state none. `watch`
     rewrites the page every `interval` seconds until all runs are finished (Ctrl-C ends it sooner);
     figures and tables are written once, at the end. Figures take longer than all else: `figures`
-    switches them off. `units` are those of the paper's benchmark or of its ablation figure.
+    switches them off. `units` are those of the paper's benchmark or of its ablation figure. The
+    `layout` of figures and tables may be the paper's: two groups by the sign of the final cost,
+    sorted by return, curves of safe methods alone (`curves-safe`), 95 % intervals as bands.
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")
@@ -58,11 +62,16 @@ def report(
             if runs or not watch:
                 size = 5_000 if live else 50_000
                 unused = [line for line in skipped if line not in waiting]
-                summary = summarise(runs, unused, waiting, steps=steps, resamples=size, of=units)
+                summary = summarise(
+                    runs, unused, waiting, steps=steps, resamples=size, of=units, layout=layout
+                )
                 page = write_page(folder, payload(summary, title, interval if live else None))
                 if not live:
+                    for line in summary.missing_units:
+                        print(f"holdfast: {line}", file=sys.stderr)
                     if figures:
-                        write_figures(folder / "figures", summary, curves(summary.runs))
+                        drawn = curves(summary.runs, intervals=layout == "paper")
+                        write_figures(folder / "figures", summary, drawn)
                     write_tables(folder / "tables", summary)
                     return page
             time.sleep(interval)

@@ -54,6 +54,9 @@ def write_figures(
             "profiles": profiles(summary),
             "curves": learning(summary, drawn),
         }
+        if summary.layout == "paper":
+            safe = summary.groups["safe"]
+            figures["curves-safe"] = learning(summary, drawn, safe) if safe else None
         for name, made in figures.items():
             if made is None:
                 continue
@@ -77,7 +80,11 @@ def aggregate(summary: Summary) -> "Figure | None":
     """IQM bars with intervals, the probably safe methods above the others."""
     titled = reversed(summary.groups.items())
     by_regret = lambda name: -summary.aggregate[name]["regret"].value
-    groups = {title: sorted(names, key=by_regret) for title, names in titled if names}
+    ordered = lambda names: (
+        list(reversed(names)) if summary.layout == "paper" else sorted(names, key=by_regret)
+    )
+    groups = {title: ordered(names) for title, names in titled if names}
+    safest = next(iter(summary.groups.values()))
     rows = [name for names in groups.values() for name in names]
     if not rows:
         return None
@@ -89,7 +96,7 @@ def aggregate(summary: Summary) -> "Figure | None":
     for axis, metric in zip(axes.flat, METRICS, strict=True):
         top = _reach([printed(summary, n, metric).high for n in rows])
         for height, name in zip(y, rows, strict=True):
-            e, safe = printed(summary, name, metric), name in summary.safe
+            e, safe = printed(summary, name, metric), name in safest
             axis.barh(height, min(e.value, top), 0.66, color=tint[name], alpha=0.9 if safe else 0.4)
             if e.value <= top:
                 axis.plot([e.low, min(e.high, top)], [height] * 2, color="#1d2330", lw=1.2)
@@ -165,13 +172,17 @@ def profiles(summary: Summary) -> "Figure | None":
     return figure
 
 
-def learning(summary: Summary, drawn: Mapping[Pair, Mapping[str, Curve]]) -> "Figure":
-    """Per task return, cost with its limit, and regret; IQM and the range over seeds."""
+def learning(
+    summary: Summary,
+    drawn: Mapping[Pair, Mapping[str, Curve]],
+    names: Sequence[str] | None = None,
+) -> "Figure":
+    """Per task return, cost with its limit, and regret; IQM and the band of each curve."""
     figure, axes = _subplots(len(summary.tasks), 3, (9.0, 1.9 * len(summary.tasks)))
-    tint = colours(summary)
+    tint, shown = colours(summary), summary.labels if names is None else names
     for row, task in zip(axes, summary.tasks, strict=True):
         for axis, metric in zip(row, CURVES, strict=True):
-            here = [(n, drawn[n, task][metric]) for n in summary.labels if (n, task) in drawn]
+            here = [(n, drawn[n, task][metric]) for n in shown if (n, task) in drawn]
             for name, c in here:
                 dash = "--" if name in summary.partial else "-"
                 axis.plot(c.steps / 1e6, c.value, dash, color=tint[name], lw=1, label=name)

@@ -127,8 +127,8 @@ def units(values: Mapping[Pair, Final], task: str, of: UnitsName = "paper") -> U
     reward = {label: float(abs(final.reward.mean())) for label, final in here.items()}
     middle = stats.iqm if of == "paper" else np.mean
     regret = {label: float(middle(final.regret)) for label, final in here.items()}
-    by_reward = _baseline(reward, "ppo")
-    by_regret = _baseline(regret, "cpo")
+    by_reward = _baseline(reward, BASELINES["reward"])
+    by_regret = _baseline(regret, BASELINES["regret"])
     return Units(
         reward=reward.get(by_reward) or 1.0,
         regret=regret.get(by_regret) or 1.0,
@@ -137,9 +137,34 @@ def units(values: Mapping[Pair, Final], task: str, of: UnitsName = "paper") -> U
     )
 
 
+BASELINES = {"reward": "ppo", "regret": "cpo"}
+"""Whose return and regret are 1 in the paper."""
+
+
+def missing_units(unit: Mapping[str, Units]) -> tuple[str, ...]:
+    """One sentence for each normaliser of the paper that some tasks lack."""
+    lines: list[str] = []
+    for metric, words in (("reward", "returns"), ("regret", "regrets")):
+        name = BASELINES[metric]
+        used = {task: getattr(by, f"{metric}_by") for task, by in unit.items()}
+        lacking = {task: by for task, by in used.items() if not _is_of(by, name)}
+        if lacking:
+            instead = ", ".join(sorted(set(lacking.values()))) or "nothing"
+            lines.append(
+                f"{name.upper()}, the paper's unit of {words}, has no finished run or only zeros "
+                f"on {', '.join(sorted(lacking))}: {words} there are in units of the largest "
+                f"({instead}) and cannot be compared with the paper's; add runs of {name}."
+            )
+    return tuple(lines)
+
+
+def _is_of(label: str, name: str) -> bool:
+    return label.split(" (")[0].lower() == name
+
+
 def _baseline(sizes: Mapping[str, float], name: str) -> str:
     for label, size in sizes.items():
-        if label.split(" (")[0].lower() == name and size > 0:
+        if _is_of(label, name) and size > 0:
             return label
     return max(sizes, key=lambda label: sizes[label], default="")
 

@@ -98,7 +98,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
             key(pair): [_number(v) for v in astuple(t)] for pair, t in summary.timing.items()
         },
         "config": _configs(summary),
-        "incomplete": summary.incomplete,
+        "incomplete": [*summary.missing_units, *summary.incomplete],
         "without_history": summary.without_history,
         "skipped": summary.skipped,
         "waiting": summary.waiting,

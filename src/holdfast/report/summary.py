@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -17,12 +18,15 @@ from holdfast.report.finals import (
     finals,
     horizons,
     marks,
+    missing_units,
     units,
 )
 from holdfast.report.holding import Held, foretold, held
 from holdfast.runs.find import suite, withdrawn
 from holdfast.runs.log import RunLog
 
+LayoutName = Literal["holdfast", "paper"]
+"""Of figures and tables: three groups by the interval of the final cost, or as in the paper."""
 METRICS = ("excess", "reward", "regret")
 TABLE = ("reward", "cost", "regret")
 
@@ -83,6 +87,18 @@ class Summary:
     """Files and folders that were not used, and why."""
     waiting: tuple[str, ...]
     """Cells of suites that have not been started."""
+    layout: LayoutName = "holdfast"
+    """How figures and tables group methods."""
+
+    @property
+    def missing_units(self) -> tuple[str, ...]:
+        """One sentence for each normaliser of the paper that is missing."""
+        return missing_units({task: self.units[task] for task in self.compared})
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Tasks with a complete run."""
+        return tuple(task for task in self.tasks if any(task == t for _, t in self.finals))
 
     @property
     def without_history(self) -> list[str]:
@@ -92,7 +108,15 @@ class Summary:
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Title → methods, by what their final costs say; safest first."""
+        """Title → methods, by what their final costs say; safest first.
+
+        In the paper's layout there are two groups, by the sign of the final cost, each sorted by
+        return.
+        """
+        if self.layout == "paper":
+            found = sorted(self.aggregate, key=lambda n: -self.aggregate[n]["reward"].value)
+            safe = tuple(n for n in found if self.aggregate[n]["excess"].value <= 0.0)
+            return {"safe": safe, "unsafe": tuple(n for n in found if n not in safe)}
         return {
             "probably safe": self.safe,
             "undecided": self.undecided,
@@ -108,6 +132,7 @@ def summarise(
     steps: int | None = None,
     resamples: int = 50_000,
     of: UnitsName = "paper",
+    layout: LayoutName = "holdfast",
 ) -> Summary:
     """Compare `runs` at equal steps; see `finals` for what is compared and what is left out."""
     if not runs:
@@ -153,6 +178,7 @@ def summarise(
         incomplete=_incomplete(runs, horizon, final),
         skipped=tuple(skipped),
         waiting=tuple(waiting),
+        layout=layout,
     )
 
 

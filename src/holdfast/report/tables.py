@@ -33,7 +33,15 @@ ESCAPES = {letter: "\\" + letter for letter in "_%&#${}"} | {
 def write_tables(out: Path, summary: Summary) -> list[Path]:
     """Write all tables under `out`; returns the files."""
     out.mkdir(parents=True, exist_ok=True)
-    gaps = [[line] for line in (*summary.incomplete, *summary.waiting, *summary.skipped)]
+    gaps = [
+        [line]
+        for line in (
+            *summary.missing_units,
+            *summary.incomplete,
+            *summary.waiting,
+            *summary.skipped,
+        )
+    ]
     speeds = ("rollout_s", "update_s", "steps_per_s", "hours")
     files: dict[str, tuple[Sequence[str], Rows]] = {
         "final.csv": (

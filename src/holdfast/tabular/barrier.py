@@ -23,6 +23,8 @@ Map = Callable[[Floats], Floats]
 class Potential:
     """A generator φ and the maps derived from it."""
 
+    value: Map
+    """φ(x)."""
     slope: Map
     """φ'(x); tends to −∞ at the boundary."""
     curvature: Map
@@ -43,6 +45,7 @@ class Potential:
 
 POTENTIALS = {
     "entropy": Potential(
+        value=lambda x: x * np.log(x),
         slope=lambda x: np.log(x) + 1.0,
         curvature=lambda x: 1.0 / x,
         softness=lambda x: x,
@@ -53,6 +56,7 @@ POTENTIALS = {
         conjugate=lambda y0, kappa: y0 * np.expm1(-kappa),
     ),
     "log": Potential(
+        value=lambda x: -np.log(x),
         slope=lambda x: -1.0 / x,
         curvature=lambda x: 1.0 / x**2,
         softness=lambda x: x**2,

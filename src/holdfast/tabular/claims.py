@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The theorems as measurements: each claim is a worst deviation and what rounding allows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
-from holdfast.tabular.flow import Geometry, direction, flow, natural_gradient
+from holdfast.tabular.flow import direction, flow, natural_gradient
+from holdfast.tabular.geometry_claims import GEOMETRY, Check, Choice
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, tied_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
@@ -23,9 +23,6 @@ from holdfast.tabular.occupancy import (
 )
 from holdfast.tabular.parameters import escort, log_linear
 from holdfast.tabular.trust import update
-
-Check = Callable[[FiniteCMDP, Floats, np.random.Generator], float]
-"""(CMDP, a policy inside its safe set, randomness) ↦ deviation from what the theorem says."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +39,17 @@ class Claim:
         return bool(self.worst <= self.allowed)
 
 
-def flow_equations(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def flow_equations(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
     d = occupancy(cmdp, policy)
     inflow = cmdp.gamma * np.asarray(cmdp.kernel.T @ d.reshape(-1))
     return float(np.abs(d.sum(axis=1) - inflow - (1 - cmdp.gamma) * cmdp.initial).max())
 
 
-def performance_difference(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def performance_difference(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
     other = rng.dirichlet(np.ones(cmdp.num_actions), size=cmdp.num_states)
     rise = evaluate(cmdp, other).reward_return - evaluate(cmdp, policy).reward_return
     predicted = np.sum(occupancy(cmdp, other) * advantage(cmdp, policy, cmdp.reward))
@@ -56,80 +57,102 @@ def performance_difference(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Gene
 
 
 def direction_solves_the_gramian(
-    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
     found = evaluate(cmdp, policy)
-    metric = constrained_gramian(cmdp, policy, POTENTIALS["entropy"].curvature(found.slack))
+    geometry = choice.geometry()
+    beta = geometry.weights(cmdp)
+    curvature = np.where(beta > 0.0, geometry.potential.curvature(found.slack), 0.0)
+    metric = constrained_gramian(cmdp, policy, beta * curvature)
     grad = gradient(cmdp, policy, cmdp.reward).reshape(-1)
-    return float(np.abs(metric @ direction(cmdp, found, Geometry()).reshape(-1) - grad).max())
+    return float(np.abs(metric @ direction(cmdp, found, geometry).reshape(-1) - grad).max())
 
 
-def any_parameters(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def any_parameters(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
     """Largest difference in ∂_t log π between softmax logits and escort or log-linear ones."""
     found = evaluate(cmdp, policy)
-    logits = direction(cmdp, found, Geometry())
+    geometry = choice.geometry()
+    logits = direction(cmdp, found, geometry)
     expected = logits - np.sum(policy * logits, axis=1, keepdims=True)
     features = np.linalg.qr(rng.normal(size=(policy.size, policy.size)))[0]
     others = (escort(), log_linear(features.reshape(*policy.shape, -1)))
     scores = [other.scores(other.inverse(policy)) for other in others]
-    moved = [score @ natural_gradient(cmdp, found, score) for score in scores]
+    moved = [score @ natural_gradient(cmdp, found, score, geometry) for score in scores]
     seen = found.occupancy > 0.0
     return max(float(np.abs(velocity - expected)[seen].max()) for velocity in moved)
 
 
-def strong_duality(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def strong_duality(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
     best = optimum(cmdp)
     return abs(lagrangian_bound(cmdp, best.multiplier) - best.reward_return)
 
 
-def mirror_identity(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
-    times = [1.0, 5.0]
-    path = flow(cmdp, policy, times, Geometry(0.5, "log"), tolerance=1e-9)
-    return float(
-        np.abs(path.policy - mirror_path(cmdp, policy, times, Geometry(0.5, "log")).policy).max()
-    )
+def mirror_identity(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
+    times, geometry = [1.0, 5.0], choice.geometry(0.5, "log")
+    path = flow(cmdp, policy, times, geometry, tolerance=1e-9)
+    return float(np.abs(path.policy - mirror_path(cmdp, policy, times, geometry).policy).max())
 
 
-def invariance(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def invariance(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
     """Share of the time that the flow does not last; its integrator stops where a limit is met."""
     missed = 0.0
-    for geometry, time in ((Geometry(0.1, "log"), 20.0), (Geometry(1.0, "entropy"), 3.0)):
+    for geometry, time in (
+        (choice.geometry(0.1, "log"), 20.0),
+        (choice.geometry(1.0, "entropy"), 3.0),
+    ):
         path = flow(cmdp, policy, np.linspace(0.0, time, 21), geometry, tolerance=1e-8)
         crossed = np.any(path.cost_return >= cmdp.cost_limit)
         missed = max(missed, 1.0 if crossed else 1.0 - float(path.time[-1]) / time)
     return missed
 
 
-def convergence(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
-    late = mirror_path(cmdp, policy, [2e4], Geometry(0.1, "log"))
+def convergence(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
+    late = mirror_path(cmdp, policy, [2e4], choice.geometry(0.1, "log"))
     return abs(optimum(cmdp).reward_return - float(late.reward_return[-1]))
 
 
-def projection_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
-    late = mirror_path(cmdp, policy, [3e3], Geometry(1.0))
-    return float(np.abs(late.policy[-1] - bregman_projection(cmdp, policy).policy).max())
+def projection_limit(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
+    geometry = choice.geometry()
+    late = mirror_path(cmdp, policy, [3e3], geometry)
+    return float(np.abs(late.policy[-1] - bregman_projection(cmdp, policy, geometry).policy).max())
 
 
-def no_limit_without_need(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def no_limit_without_need(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
     """How many limits the flow ends on although some optimum keeps away from them."""
-    late = mirror_path(cmdp, policy, [3e3], Geometry(1.0))
+    late = mirror_path(cmdp, policy, [3e3], choice.geometry())
     avoidable = ~tight_on_face(cmdp, optimum(cmdp))
     return float(np.sum((cmdp.cost_limit - late.cost_return[-1])[avoidable] < 1e-6))
 
 
-def cpo_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def cpo_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
     """Largest difference in gain, from regions that no limit cuts to some that one does."""
-    gain = lambda *method: np.array([update(cmdp, policy, r, *method).gain for r in (0.01, 0.3)])
-    return float(np.abs(gain("cpo", Geometry()) - gain("ctrpo", Geometry(1e-5))).max())
+    radii, small = choice.radii(0.01, 0.3), replace(choice.geometry(), beta=1e-5)
+    gain = lambda *method: np.array([update(cmdp, policy, r, *method).gain for r in radii])
+    return float(np.abs(gain("cpo", choice.geometry()) - gain("ctrpo", small)).max())
 
 
-def performance_bounds(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def performance_bounds(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
     """How far true values leave their bounds after an exact update; 0 if they do not.
 
     The surrogate errs by √(2 KL) γ/(1−γ) max_s |E_π A| at most, in both directions, and the reward
     falls by no more than that.
     """
-    old, step = evaluate(cmdp, policy), update(cmdp, policy, 0.05)
+    old = evaluate(cmdp, policy)
+    step = update(cmdp, policy, max(choice.radii(0.05)), "ctrpo", choice.geometry())
     new = evaluate(cmdp, step.policy)
     factor = np.sqrt(2.0 * step.kl) * cmdp.gamma / (1.0 - cmdp.gamma)
     adv = np.concatenate([old.adv_r[None], old.adv_c])
@@ -139,11 +162,15 @@ def performance_bounds(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generato
     return max(0.0, float(np.max(off)), float(-rise[0] - error[0]))
 
 
-def ideal_region(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator) -> float:
+def ideal_region(
+    cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
+) -> float:
     """Largest violation that an ideal update can be made to do, by asking it for cost."""
     limit, worst = cmdp.cost_limit, 0.0
     for cost in cmdp.cost:
-        step = ideal_update(replace(cmdp, reward=cost), policy, 0.3, Geometry(0.01))
+        step = ideal_update(
+            replace(cmdp, reward=cost), policy, max(choice.radii(0.3)), choice.geometry(0.01)
+        )
         worst = max(worst, float(np.max(evaluate(cmdp, step).cost_return - limit)))
     return worst
 
@@ -160,6 +187,7 @@ EVERYWHERE: dict[str, tuple[Check, float]] = {
     "C-TRPO tends to CPO as β → 0": (cpo_limit, 1e-3),
     "the ideal trust region lies in the safe set": (ideal_region, 0.0),
     "reward and violation bounds of the update": (performance_bounds, 0.0),
+    **GEOMETRY,
 }
 """Claims for the toy and for random CMDPs, with the deviation that rounding allows."""
 WITH_TIES: dict[str, tuple[Check, float]] = {
@@ -174,11 +202,16 @@ WITH_MANY_OPTIMA: dict[str, tuple[Check, float]] = {
 
 
 def check_claims(
-    random: int, seed: int, only: str | None = None, own: Mapping[str, FiniteCMDP] = {}
+    random: int,
+    seed: int,
+    only: str | None = None,
+    own: Mapping[str, FiniteCMDP] = {},
+    choice: Choice = Choice(),
 ) -> list[Claim]:
     """Test every claim, or the one of that text, on `own` CMDPs or our examples, and at random.
 
-    Own rewards and costs are scaled to 1, which is what the tolerances are meant for.
+    Own rewards and costs are scaled to 1, which is what the tolerances are meant for. `choice`
+    replaces the weight, barrier and radius that claims are checked with.
     """
     rng = np.random.default_rng(seed)
     drawn = [_instance(rng) for _ in range(random)]
@@ -197,7 +230,7 @@ def check_claims(
         (f"{random} random, tied", WITH_TIES, [(cmdp, uniform_policy(cmdp)) for cmdp in tied]),
     )
     return [
-        Claim(text, where, max(check(cmdp, start, rng) for cmdp, start in instances), allowed)
+        Claim(text, where, max(check(*one, rng, choice) for one in instances), allowed)
         for where, claims, instances in places
         for text, (check, allowed) in claims.items()
         if instances and only in (None, text)

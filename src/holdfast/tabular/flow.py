@@ -8,9 +8,9 @@ R_i = E_d[A_{c_i} A_r] and S_ij = E_d[A_{c_i} A_{c_j}] the rank-K formula reads
 One step costs one policy evaluation and a K×K solve: no Jacobian, no Gramian, any number of states.
 In other parameters the same x is a dense least-squares problem of S·A + K rows.
 
-`flow` integrates θ' = x in continuous time; `ascend` takes steps by one of two rules: `normalised`,
-the published figure's θ += dt·x/‖x‖, which may overshoot, and `safe`, which halves that step while
-any slack would fall below a tenth of what it was.
+`flow` integrates θ' = x in continuous time; `ascend` takes steps by one of three rules: `plain`,
+the paper's θ += dt·x; `normalised`, the published figure's θ += dt·x/‖x‖; both may overshoot; and
+`safe`, which halves the normalised step while any slack would fall below a tenth of what it was.
 """
 
 from collections.abc import Callable
@@ -153,7 +153,7 @@ def ascend(
     cmdp: FiniteCMDP,
     policy: ArrayLike,
     geometry: Geometry = Geometry(),
-    rule: Literal["normalised", "safe"] = "safe",
+    rule: Literal["plain", "normalised", "safe"] = "safe",
     dt: float = 0.01,
     steps: int = 10_000,
     parameters: Parametrisation = SOFTMAX,
@@ -179,7 +179,7 @@ def ascend(
                 break
             found = moved
         else:
-            theta = theta + dt / norm * x
+            theta = theta + (dt if rule == "plain" else dt / norm) * x
             found = evaluate(cmdp, parameters.policy(theta))
         points.append(found)
         if np.any(found.slack[guarded] <= 0.0):

@@ -15,6 +15,7 @@ from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.make import make_env
+from holdfast.own_barrier import ensure_barrier
 from holdfast.run import Run
 
 
@@ -108,8 +109,11 @@ def open_env(
     """The batch of environments that a run asks for; `to_evaluate`: not to train.
 
     Without `env` (and `cost`) it is what the run names. Where that runs code of the user's the run
-    must be `trusted`: the user wrote it, or allows it. Its workers may be on a `cluster`.
+    must be `trusted`: the user wrote it, or allows it. So is a barrier that it names looked up.
+    Its workers may be on a `cluster`.
     """
+    if not to_evaluate:
+        ensure_barrier(run.algorithm, trusted)
     env, cost = sources(run, env, cost, trusted)
     return make_env(
         env,

@@ -16,17 +16,17 @@ from holdfast.tabular.figures import (
     trust_regions,
 )
 from holdfast.tabular.figures.animation import animate
-from holdfast.tabular.figures.drawing import STYLE, Drawing, save
+from holdfast.tabular.figures.drawing import STYLE, Drawing, Look, save
 
-__all__ = ["FIGURES", "Drawing", "figures"]
+__all__ = ["FIGURES", "Drawing", "Look", "figures"]
 
-FIGURES: dict[str, Callable[[FiniteCMDP | None, bool], Drawing]] = {
+FIGURES: dict[str, Callable[[FiniteCMDP | None, bool, Look], Drawing]] = {
     "policy-square": policy_square.draw,
-    "trust-regions": lambda own, parity: trust_regions.draw(own),
-    "divergence": lambda own, parity: divergence.draw(),
-    "polytope": lambda own, parity: polytope.draw(own),
-    "paths": lambda own, parity: paths.draw(own),
-    "penalty": lambda own, parity: penalty.draw(own),
+    "trust-regions": lambda own, parity, look: trust_regions.draw(own, look),
+    "divergence": lambda own, parity, look: divergence.draw(look),
+    "polytope": lambda own, parity, look: polytope.draw(own),
+    "paths": lambda own, parity, look: paths.draw(own, look),
+    "penalty": lambda own, parity, look: penalty.draw(own, look),
 }
 """By name, for one's own CMDP or the toy; the flag asks for the published recipe."""
 ANY_SIZE = ("divergence", "paths")
@@ -39,6 +39,7 @@ def figures(
     formats: Sequence[str] = ("png", "svg", "pdf"),
     parity: bool = False,
     own: FiniteCMDP | None = None,
+    look: Look = Look(),
 ) -> list[Path]:
     """Draw one figure, `all`, or the `animation`, into a folder; returns the files written."""
     known = [*FIGURES, "animation"]
@@ -58,10 +59,10 @@ def figures(
     files: list[Path] = []
     for wanted in known if name == "all" else [name]:
         if wanted == "animation":
-            files.append(animate(folder / "animation.gif", own))
+            files.append(animate(folder / "animation.gif", own, look))
             continue
         with rc_context(STYLE):
-            drawing = FIGURES[wanted](own, parity)
+            drawing = FIGURES[wanted](own, parity, look)
         published = parity and wanted == "policy-square"
         files += save(drawing, folder / (f"{wanted}-parity" if published else wanted), formats)
     return files

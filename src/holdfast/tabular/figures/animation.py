@@ -10,7 +10,7 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
-from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, RED, STYLE, canvas
+from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, RED, STYLE, Look, canvas
 from holdfast.tabular.figures.paths import walk
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.flow import Geometry
@@ -18,14 +18,15 @@ from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.square import Square
 
 RADIUS, FRAMES = 0.01, 40
-GEOMETRY = Geometry(0.1, "log")
 
 
-def animate(file: Path, own: FiniteCMDP | None = None) -> Path:
+def animate(file: Path, own: FiniteCMDP | None = None, look: Look = Look()) -> Path:
     """Write the animation as a GIF."""
     cmdp = own or toy()
     start = interior_policy(own) if own else two_action_policy(0.12, 0.2)
-    found = walk(cmdp, start, RADIUS, FRAMES - 1, "ctrpo", GEOMETRY)
+    geometry = Geometry(look.beta[0] if look.beta else 0.1, look.barrier or "log")
+    radius = look.radius or RADIUS
+    found = walk(cmdp, start, radius, FRAMES - 1, "ctrpo", geometry)
     square = Square.of(cmdp, 301)
     with rc_context(STYLE):
         figure = canvas(6.2, 3.0)
@@ -45,10 +46,10 @@ def animate(file: Path, own: FiniteCMDP | None = None) -> Path:
         def frame(k: int) -> list[Any]:
             while drawn:
                 drawn.pop().remove()
-            reach = np.nan_to_num(square.divergence(found[k], GEOMETRY), posinf=1.0)
-            level = np.minimum(reach, 10 * RADIUS)
+            reach = np.nan_to_num(square.divergence(found[k], geometry), posinf=1.0)
+            level = np.minimum(reach, 10 * radius)
             drawn.append(
-                left.contour(square.x, square.y, level, [RADIUS], colors=["white"], linewidths=1.4)
+                left.contour(square.x, square.y, level, [radius], colors=["white"], linewidths=1.4)
             )
             track = np.array([f.policy[:, 0] for f in found[: k + 1]])
             drawn.extend(left.plot(*track.T, "-o", color="white", ms=2.2, lw=1.0))

@@ -1,32 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 3: the surrogate divergence Ψ against the cost advantage."""
+"""The surrogate divergence Ψ against the cost advantage."""
 
 from typing import Any
 
 import numpy as np
 
 from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
-from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, Drawing, canvas
+from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, Drawing, Look, canvas
 
 SLACK = 3.0
 
 
-def draw() -> Drawing:
+FORMULAS = {"entropy": r"$x\log x$", "log": r"$-\log x$"}
+
+
+def draw(look: Look = Look()) -> Drawing:
     figure = canvas(3.5, 2.5)
     axes: Any = figure.subplots()
     x = np.linspace(-SLACK, SLACK, 1201)[:-1]
     curves = {
-        ("entropy", "new||old"): psi(POTENTIALS["entropy"], SLACK, x),
-        ("log", "new||old"): psi(POTENTIALS["log"], SLACK, x),
-        ("entropy", "old||new"): psi_reversed(POTENTIALS["entropy"], SLACK, x),
-        ("log", "old||new"): psi_reversed(POTENTIALS["log"], SLACK, x),
+        (name, order): price(POTENTIALS[name], SLACK, x)
+        for order, price in (("new||old", psi), ("old||new", psi_reversed))
+        for name in ((look.barrier,) if look.barrier else FORMULAS)
     }
     for (name, order), value in curves.items():
-        formula = r"$x\log x$" if name == "entropy" else r"$-\log x$"
+        formula = FORMULAS.get(name, name)
         axes.plot(
             x,
             value,
-            color=BLUE if name == "entropy" else ORANGE,
+            color=ORANGE if name == "log" else BLUE,
             ls="-" if order == "new||old" else "--",
             label=rf"$\varphi=$ {formula}" + ("" if order == "new||old" else ", reversed"),
         )

@@ -37,6 +37,25 @@ class Drawing:
     rows: Sequence[Sequence[Any]]
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a figure is to show instead of its usual choice, where it has such a choice."""
+
+    beta: tuple[float, ...] = ()
+    """Weights of the barrier, at most five."""
+    barrier: str | None = None
+    """A key of `POTENTIALS`."""
+    radius: float | None = None
+    """Of trust regions and updates."""
+
+    def __post_init__(self) -> None:
+        if len(self.beta) > len(SERIES):
+            raise ValueError(
+                f"{len(self.beta)} values of beta are more than a figure can tell apart; give at "
+                f"most {len(SERIES)}."
+            )
+
+
 def canvas(width: float, height: float) -> Figure:
     """An empty figure of that size in inches, laid out without overlaps."""
     return Figure(figsize=(width, height), layout="constrained")

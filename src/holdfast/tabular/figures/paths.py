@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 5: exact CPO and C-TRPO runs with the same radius: how each meets the limit.
+"""Exact CPO and C-TRPO runs with the same radius: how each meets the limit.
 
 CPO uses the limit up in a few updates and slides along it to the optimum; the surrogate errs little
-and what it errs the next update repairs. C-TRPO keeps a distance. The entropy barrier gives it up
-below the slack 2δ/β; an update that ends on the limit is followed by a recovery, a whole step down
-the cost. The log barrier keeps its distance at any slack.
+and what it errs the next update repairs. C-TRPO keeps a distance. With the entropy barrier a
+region touches the limit where the slack is below δ/β (the quadratic model already below 2δ/β); an
+update that ends on the limit is followed by a recovery, a whole step down the cost. With the log
+barrier no region touches it, at any slack.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
-from holdfast.tabular.figures.drawing import BLUE, GREEN, INK, ORANGE, Drawing, canvas
+from holdfast.tabular.figures.drawing import BLUE, GREEN, INK, ORANGE, SERIES, Drawing, Look, canvas
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.flow import Geometry, Trajectory
 from holdfast.tabular.lp import interior_policy
@@ -38,13 +39,26 @@ def walk(
     return points
 
 
-def run(cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry) -> Trajectory:
+def runs(look: Look) -> tuple[tuple[str, Method, Geometry, str], ...]:
+    """What is drawn: the usual, or CPO and C-TRPO with the weights and the barrier asked for."""
+    if not look.beta and look.barrier is None:
+        return RUNS
+    barrier = look.barrier or "entropy"
+    others = (*(colour for colour in SERIES if colour != ORANGE), "#666666")
+    asked = zip(look.beta or (1.0,), others, strict=False)
+    own = ((f"C-TRPO, {barrier}, β = {b:g}", Geometry(b, barrier), c) for b, c in asked)
+    return (RUNS[0], *((name, "ctrpo", geometry, colour) for name, geometry, colour in own))
+
+
+def run(
+    cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry, radius: float = RADIUS
+) -> Trajectory:
     """What the figure shows of one method."""
-    points = walk(cmdp, start, RADIUS, STEPS, method, geometry)
+    points = walk(cmdp, start, radius, STEPS, method, geometry)
     return Trajectory.of(np.arange(STEPS + 1.0), points, "took all steps")
 
 
-def draw(own: FiniteCMDP | None = None) -> Drawing:
+def draw(own: FiniteCMDP | None = None, look: Look = Look()) -> Drawing:
     """The toy's paths, or those of any CMDP from its interior policy: return, and worst excess."""
     cmdp = own or toy()
     start = interior_policy(own) if own else two_action_policy(0.15, 0.25)
@@ -58,8 +72,8 @@ def draw(own: FiniteCMDP | None = None) -> Drawing:
         left.spines[["top", "right"]].set_visible(False)
     left.set_ylabel(NAMES[1] if square else r"$V_r$")
     rows: list[tuple[Any, ...]] = []
-    for name, method, geometry, colour in RUNS:
-        path = run(cmdp, start, method, geometry)
+    for name, method, geometry, colour in runs(look):
+        path = run(cmdp, start, method, geometry, look.radius or RADIUS)
         track = path.policy[:, :, 0].T if square else (path.time, path.reward_return)
         left.plot(*track, "-o", color=colour, ms=2.4, mec="white", mew=0.3, lw=1.1)
         excess = np.max(path.cost_return - cmdp.cost_limit, axis=1, initial=-np.inf)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 1, right: the same barrier in the objective and in the metric.
+"""The same barrier in the objective and in the metric.
 
 As a penalty the log barrier moves the optimum into the safe set. Its price β/slack is then a dual
 solution, so that V_r falls short by β for each limit as long as the prices of the limits stay what
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
-from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, canvas
+from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, Look, canvas
 from holdfast.tabular.figures.policy_square import NAMES, draw_background, draw_star
 from holdfast.tabular.flow import Geometry, flow
 from holdfast.tabular.lp import interior_policy, optimum
@@ -22,7 +22,7 @@ BETAS = (0.02, 0.05, 0.1)
 TIMES = np.concatenate([[0.0], np.geomspace(0.05, 300.0, 90)])
 
 
-def draw(own: FiniteCMDP | None = None) -> Drawing:
+def draw(own: FiniteCMDP | None = None, look: Look = Look()) -> Drawing:
     cmdp = own or toy()
     start = interior_policy(own) if own else two_action_policy(0.15, 0.25)
     best = optimum(cmdp)
@@ -31,8 +31,8 @@ def draw(own: FiniteCMDP | None = None) -> Drawing:
     draw_background(left, cmdp)
     left.set_ylabel(NAMES[1])
     rows: list[tuple[Any, ...]] = []
-    for beta, colour in zip(BETAS, SERIES, strict=False):
-        geometry = Geometry(beta, "log")
+    for beta, colour in zip(look.beta or BETAS, SERIES, strict=False):
+        geometry = Geometry(beta, look.barrier or "log")
         penalty = flow(cmdp, start, TIMES, geometry, 1e-9, penalised=True)
         metric = mirror_path(cmdp, start, TIMES[1:], geometry)
         for name, path, dash in (("penalty", penalty, "--"), ("metric", metric, "-")):

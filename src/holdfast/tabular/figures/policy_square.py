@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 1: NPG and C-NPG trajectories in the policy square of the toy CMDP."""
+"""The paper's toy example: NPG and C-NPG trajectories in the policy square of the toy CMDP."""
 
 from itertools import chain, islice, repeat
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.patheffects import Normal, Stroke
 
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
-from holdfast.tabular.figures.drawing import INK, RED, Drawing, canvas
+from holdfast.tabular.figures.drawing import INK, RED, Drawing, Look, canvas
 from holdfast.tabular.flow import Geometry, Trajectory, ascend
 from holdfast.tabular.lp import Optimum, interior_policy, optimum, safest
 from holdfast.tabular.mirror import mirror_path
@@ -33,11 +33,13 @@ def starts(cmdp: FiniteCMDP, count: int = 10, seed: int = 0) -> list[Floats]:
     return list(islice(chain(inside, repeat(interior_policy(cmdp))), count))
 
 
-def trajectory(cmdp: FiniteCMDP, start: Floats, beta: float, parity: bool) -> Trajectory:
+def trajectory(
+    cmdp: FiniteCMDP, start: Floats, beta: float, parity: bool, barrier: str = "entropy"
+) -> Trajectory:
     """The exact flow, or with `parity` the published recipe: finite steps, log-d Gramian (D32)."""
     if not parity:
-        return mirror_path(cmdp, start, TIMES, Geometry(beta))
-    geometry = Geometry(beta, log_occupancy=True)
+        return mirror_path(cmdp, start, TIMES, Geometry(beta, barrier))
+    geometry = Geometry(beta, barrier, log_occupancy=True)
     return ascend(cmdp, start, geometry, rule="normalised", dt=0.01, steps=10_000)
 
 
@@ -68,17 +70,18 @@ def draw_star(axes: Any, best: Optimum) -> None:
     axes.plot(*point, "*", color=RED, ms=9, mec="white", mew=0.6, zorder=6, clip_on=False)
 
 
-def draw(own: FiniteCMDP | None = None, parity: bool = False) -> Drawing:
+def draw(own: FiniteCMDP | None = None, parity: bool = False, look: Look = Look()) -> Drawing:
     cmdp = own or toy()
     best, free = optimum(cmdp), optimum(cmdp.with_limit(np.inf))
-    figure = canvas(7.2, 2.75)
-    panels: Any = figure.subplots(1, 3, sharey=True)
+    betas = (0.0, *look.beta) if look.beta else BETAS
+    figure = canvas(0.9 + 2.1 * len(betas), 2.75)
+    panels: Any = figure.subplots(1, len(betas), sharey=True)
     rows: list[tuple[Any, ...]] = []
     image: Any = None
-    for axes, beta in zip(panels, BETAS, strict=True):
+    for axes, beta in zip(panels, betas, strict=True):
         image = draw_background(axes, cmdp)
         for number, start in enumerate(starts(cmdp)):
-            path = trajectory(cmdp, start, beta, parity)
+            path = trajectory(cmdp, start, beta, parity, look.barrier or "entropy")
             points = path.policy[:, :, 0]
             axes.plot(*points.T, color="white", lw=1.1, path_effects=_outline(), clip_on=False)
             axes.plot(*points[0], "o", color="white", ms=2.6, mec=INK, mew=0.5, zorder=4)
@@ -87,7 +90,7 @@ def draw(own: FiniteCMDP | None = None, parity: bool = False) -> Drawing:
         axes.set_title("NPG" if beta == 0.0 else rf"C-NPG, $\beta = {beta:g}$")
     panels[0].set_ylabel(NAMES[1])
     if own is None:
-        panels[2].text(0.06, 0.42, r"$V_c > b$", color=INK, fontsize=8)
+        panels[-1].text(0.06, 0.42, r"$V_c > b$", color=INK, fontsize=8)
     figure.colorbar(image, ax=list(panels), label=r"$V_r$", shrink=0.72, pad=0.015)
     names = ("beta", "trajectory", "time", "pi_a1_s1", "pi_a1_s2", "reward_return", "cost_return")
     return Drawing(figure, names, rows)

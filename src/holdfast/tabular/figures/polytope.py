@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 4: the linear programme. Occupancies of a 2×2 CMDP form a quadrilateral in a tetrahedron.
+"""The linear programme. Occupancies of a 2×2 CMDP form a quadrilateral in a tetrahedron.
 
 The drawing is the projection onto the quadrilateral's own plane, turned so that up is more reward.
 """

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 2: trust regions of TRPO, CPO and C-TRPO near the constraint, and their models."""
+"""Trust regions of TRPO, CPO and C-TRPO near the constraint, and their models."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
-from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, canvas
+from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, Look, canvas
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import interior_policy
 from holdfast.tabular.occupancy import ExactValues, evaluate
@@ -18,52 +19,52 @@ BETAS = (1e-3, 1e-1, 1.0, 2.0)
 CENTRES = (((0.6, 0.4), 0.05), ((0.5, 0.3), 0.01))
 
 
-def draw(own: FiniteCMDP | None = None) -> Drawing:
-    cmdp = own or toy()
+def draw(own: FiniteCMDP | None = None, look: Look = Look()) -> Drawing:
+    cmdp, betas = own or toy(), look.beta or BETAS
+    shown = (look.barrier,) if look.barrier else ("entropy", "log")
     square = Square.of(cmdp, 1201)
-    barriers = [f"C-TRPO, {barrier}" for barrier in POTENTIALS]
-    titles = ("TRPO, CPO", *barriers, "ideal, entropy", "logit models")
+    barriers = [f"C-TRPO, {barrier}" for barrier in shown]
+    titles = ("TRPO, CPO", *barriers, f"ideal, {shown[0]}", "logit models")
     figure = canvas(1.72 * len(titles), 4.0)
     panels: Any = figure.subplots(2, len(titles))
     rows: list[tuple[Any, ...]] = []
-    for row, (centre, radius) in zip(panels, _centres(own), strict=True):
+    for row, (centre, radius) in zip(panels, _centres(own, look), strict=True):
         old = evaluate(cmdp, two_action_policy(*centre))
         kl, spent = square.kl(old), square.surrogate(old, old.adv_c[0])
         near = np.where(spent <= old.slack[0], kl, np.inf)
         regions = {("TRPO", 0.0): kl, ("CPO", 0.0): near}
         _region(row[0], square, kl, radius, INK, ":")
         _region(row[0], square, near, radius, SERIES[4], "-", fill=0.16)
-        for axes, barrier in zip(row[1:-2], POTENTIALS, strict=True):
+        for axes, barrier in zip(row[1:-2], shown, strict=True):
             _region(axes, square, kl, radius, INK, ":")
-            for beta, colour in zip(BETAS, SERIES, strict=False):
+            for beta, colour in zip(betas, SERIES, strict=False):
                 reach = square.divergence(old, Geometry(beta, barrier))
                 regions[(f"C-TRPO {barrier}", beta)] = reach
                 _region(axes, square, reach, radius, colour, "-")
         _region(row[-2], square, kl, radius, INK, ":")
-        for beta, colour in zip(BETAS, SERIES, strict=False):
-            reach = square.bregman(old, Geometry(beta))
-            regions[("ideal entropy", beta)] = reach
+        for beta, colour in zip(betas, SERIES, strict=False):
+            reach = square.bregman(old, Geometry(beta, shown[0]))
+            regions[(f"ideal {shown[0]}", beta)] = reach
             _region(row[-2], square, reach, radius, colour, "-")
         for axes in row[:-1]:
             _frame(axes, square, old, np.asarray(centre), kl, radius)
-        _models(row[-1], old, radius)
+        _models(row[-1], old, radius, [Geometry(beta, shown[0]) for beta in betas])
         row[0].set_ylabel(rf"$\pi_k=({centre[0]:.3g},{centre[1]:.3g}),\ \delta={radius:g}$")
         rows += [
             _summary(square, name, beta, centre, radius, d) for (name, beta), d in regions.items()
         ]
     for axes, title in zip(panels[0], titles, strict=True):
         axes.set_title(title)
-    figure.legend(handles=_legend(), loc="outside lower center", ncols=7)
+    figure.legend(handles=_legend(betas), loc="outside lower center", ncols=7)
     names = ("region", "beta", "x", "y", "radius", "area", "x_min", "x_max", "y_min", "y_max")
     return Drawing(figure, names, rows)
 
 
-def _centres(own: FiniteCMDP | None) -> tuple[tuple[tuple[float, float], float], ...]:
+def _centres(own: FiniteCMDP | None, look: Look) -> tuple[tuple[tuple[float, float], float], ...]:
     """Where the regions are drawn and how large: one's own CMDP from its interior policy."""
-    if own is None:
-        return CENTRES
-    x, y = (float(p) for p in interior_policy(own)[:, 0])
-    return tuple(((x, y), radius) for _, radius in CENTRES)
+    inside = interior_policy(own)[:, 0] if own else None
+    place = lambda usual: usual if inside is None else (float(inside[0]), float(inside[1]))
+    return tuple((place(centre), look.radius or radius) for centre, radius in CENTRES)
 
 
 def _region(
@@ -117,12 +118,13 @@ def logit_model(old: ExactValues, geometry: Geometry) -> tuple[Floats, Floats]:
     return np.diag(spread) + weight * np.outer(normal, normal), normal
 
 
-def _models(axes: Any, old: ExactValues, radius: float) -> None:
-    """Ellipses ½ uᵀHu = δ in logit space (entropy barrier) and the linearised constraint."""
+def _models(axes: Any, old: ExactValues, radius: float, geometries: Sequence[Geometry]) -> None:
+    """Ellipses ½ uᵀHu = δ in logit space and the linearised constraint."""
     angle = np.linspace(0.0, 2.0 * np.pi, 400)
     circle = np.stack([np.cos(angle), np.sin(angle)])
-    for beta, colour in [(0.0, INK), *zip(BETAS, SERIES, strict=False)]:
-        hessian, normal = logit_model(old, Geometry(beta))
+    for geometry, colour in [(Geometry(0.0), INK), *zip(geometries, SERIES, strict=False)]:
+        beta = geometry.beta
+        hessian, normal = logit_model(old, geometry)
         shape = np.linalg.cholesky(np.linalg.inv(hessian))
         ellipse = np.sqrt(2.0 * radius) * shape @ circle
         axes.plot(*ellipse, color=colour, ls=":" if beta == 0.0 else "-", lw=1.1)
@@ -150,13 +152,13 @@ def _summary(
     return (name, beta, *centre, radius, float(inside.mean()), *spans)
 
 
-def _legend() -> list[Line2D]:
+def _legend(betas: Sequence[float]) -> list[Line2D]:
     lines = [
         Line2D([], [], color=INK, ls=":", label="TRPO"),
         Line2D([], [], color=SERIES[4], label="CPO"),
     ]
     lines += [
         Line2D([], [], color=colour, label=rf"$\beta={beta:g}$")
-        for beta, colour in zip(BETAS, SERIES, strict=False)
+        for beta, colour in zip(betas, SERIES, strict=False)
     ]
     return [*lines, Line2D([], [], color=INK, lw=1.6, label=r"$V_c=b$")]
