@@ -17,7 +17,7 @@ parser.add_argument("--steps", type=int, default=40_000, help="steps of training
 parser.add_argument("--out", default="policy.onnx", help="file for the policy")
 args = parser.parse_args()
 
-# On the machine that trains. The file is compared with the agent's own actions before it is written.
+# On the machine that trains: the file is compared with the agent before it is written.
 agent = Agent("c-trpo").learn("probe/Speed-v0", args.steps, epoch_steps=4_000, cost_limit=6.0)
 print(agent.export(args.out))
 
