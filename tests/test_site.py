@@ -148,8 +148,20 @@ def test_an_algorithm_page_gets_its_curve_and_its_settings(tmp_path, monkeypatch
     monkeypatch.setattr(building, "GENERATED", tmp_path)
     text = (DOCS / "algorithms" / "c-trpo.md").read_text()
     shown = building.adapted("algorithms/c-trpo", text)
-    assert shown.index("## Curves") < shown.index("## What") < shown.index("## Settings")
+    headings = [f"\n## {words}" for words in ("Use it", "Curves", "What", "Settings")]
+    places = [shown.index(heading) for heading in headings]
+    assert places == sorted(places)
     assert building.adapted("verdict", "no change") == "no change"
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in DOCS.glob("algorithms/[!R]*.md")))
+def test_the_usage_of_a_page_is_valid(name, helps):
+    from holdfast.run import make_run
+
+    shown = reference.usage_of(name)
+    lines = [line for line in shown.splitlines() if line.startswith("holdfast ")]
+    assert len(lines) == 2 and not [flag for ln in lines for flag in unknown_flags(ln, helps)]
+    assert f'Agent("{name}")' in shown and make_run(name, cost_limit=6.0).name == name
 
 
 def test_links_out_of_docs_lead_inside_the_site():

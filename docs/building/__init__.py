@@ -46,8 +46,8 @@ def adapted(name: str, text: str) -> str:
     folder, _, algorithm = name.rpartition("/")
     if folder == "algorithms" and algorithm != "README":
         before, heading, after = text.partition("\n## ")
-        curve = evidence.curves(algorithm, GENERATED / "curves")
-        text = before + curve + heading + after + "\n" + reference.settings_of(algorithm)
+        shown = reference.usage_of(algorithm) + evidence.curves(algorithm, GENERATED / "curves")
+        text = before + shown + heading + after + "\n" + reference.settings_of(algorithm)
     if name == "algorithms/README":
         files = sorted((ROOT / "docs" / "algorithms").glob("[!R]*.md"))
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(f.stem for f in files) + "\n```\n"

@@ -171,6 +171,21 @@ def settings() -> str:
     )
 
 
+def usage_of(algorithm: str) -> str:
+    """A section that shows how to train with it: on the command line and in Python."""
+    task, probe = "SafetyPointGoal1-v0", "probe/Speed-v0"
+    return (
+        "\n\n## Use it\n\n"
+        f"```sh\nholdfast train {algorithm} {task} --steps 1e6 --seed 0 --out runs/{algorithm}\n"
+        f"holdfast evaluate runs/{algorithm}\n```\n\n"
+        "```python\nfrom holdfast import Agent\n\n"
+        f'agent = Agent("{algorithm}").learn("{probe}", total_steps=100_000, cost_limit=6.0)\n'
+        "print(agent.evaluate().verdict)\n```\n\n"
+        f"`--preset published` is the algorithm as its published code ran it; "
+        f"`holdfast list {algorithm}` and [the settings](#settings) below name every option.\n"
+    )
+
+
 def settings_of(algorithm: str) -> str:
     """A section with the algorithm's own settings and what presets make of them."""
     from holdfast.cli.options import grouped

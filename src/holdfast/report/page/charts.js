@@ -81,7 +81,7 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
   const above = 14 + 6.6 * longest > space, each = above ? 40 : 23; // a name that does not fit beside its bar stands above it
   const height = 26 + groups.reduce((h, g) => h + (g.rows.length ? 22 + g.rows.length * each : 0), 0);
   const [root, width] = canvas(host, height, title);
-  const left = above ? 2 : 14 + 6.6 * longest, right = width - 46, letters = Math.floor(width / 6.6);
+  const left = above ? 16 : 14 + 6.6 * longest, right = width - 46, letters = Math.floor(width / 6.6);
   const high = domain ? domain[1] : Math.max(zero, reach(rows.map(r => r.est[2]))), low = domain ? domain[0] : Math.min(zero, ...rows.map(r => r.est[1]));
   const span = high - low || 1, x = v => left + Math.max(0, Math.min(1.02, (v - low) / span)) * (right - left);
   if (unsafe) draw("rect", {x: x(zero), y: 0, width: Math.max(0, right - x(zero)), height: height - 22, style: "fill:var(--shade)"}, root);
