@@ -28,6 +28,7 @@ def write(target: Path = GENERATED, results: Path = ROOT / "results") -> None:
         f"{name}.md": pages.moved(source, f"docs/generated/{name}.md")
         for source, name in pages.OUTSIDE.items()
     }
+    texts["examples.md"] = pages.examples("docs/generated/examples.md")
     for name, text in texts.items():
         file = target / name
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ OUTSIDE = {
     "benchmarks/README.md": "speed",
     "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
+    "examples/README.md": "examples",
     "SECURITY.md": "security",
 }
 """File beside docs/ → its page in docs/generated/."""
@@ -34,3 +35,11 @@ def relinked(text: str, page: str, new: str = "") -> str:
 def moved(source: str, new: str) -> str:
     """A file of the repository as the page `new`."""
     return relinked((ROOT / source).read_text(), source, new)
+
+
+def examples(new: str) -> str:
+    """The list of the examples, and each of them in full."""
+    parts = [moved("examples/README.md", new)]
+    for file in sorted((ROOT / "examples").glob("*.py"), key=lambda f: f.stat().st_size):
+        parts.append(f"## {file.name}\n\n```python\n{file.read_text()}```\n")
+    return "\n".join(parts)
