@@ -71,7 +71,7 @@ def draw(ours: Sequence[Outcome], file: Path) -> Path:
     with rc_context(STYLE):
         across = min(ACROSS, max(len(own), 1))
         rows = -(-len(own) // across)
-        made = Figure(figsize=(8.4, 0.5 + 3.9 * rows), dpi=150, layout="constrained")
+        made = Figure(figsize=(8.4, 0.5 + 3.3 * rows), dpi=150, layout="constrained")
         axes = made.subplots(2 * rows, across, squeeze=False)
         for k, (task, runs) in enumerate(own.items()):
             row, j = 2 * (k // across), k % across
