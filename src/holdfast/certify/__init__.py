@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.agent import Agent
 from holdfast.certify.card import Judged
-from holdfast.certify.card import describe as card
+from holdfast.certify.card import describe as described
 from holdfast.certify.history import history
 from holdfast.certify.page import render
 from holdfast.envs.base import VecEnv
@@ -83,7 +83,7 @@ def certify(
     judged = Judged(
         folder, agent, result, seed, past, shown, others, place, tuple(perturb), describe, env
     )
-    data = card(judged)
+    data = described(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
     write_atomic(target / "card.json", content)
     write_atomic(target / "card.html", render(data, judged, content).encode())
