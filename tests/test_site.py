@@ -164,6 +164,28 @@ def test_the_usage_of_a_page_is_valid(name, helps):
     assert f'Agent("{name}")' in shown and make_run(name, cost_limit=6.0).name == name
 
 
+def test_indices_are_set_in_sentences_only():
+    text = "J_c and π_k, A_i / b_i.\n`J_c`, [b_i](a_b.md) cost_limit a_file\n\n```math\nJ_c\n```\n"
+    assert pages.subscripts(text) == (
+        "J<sub>c</sub> and π<sub>k</sub>, A<sub>i</sub> / b<sub>i</sub>.\n"
+        "`J_c`, [b<sub>i</sub>](a_b.md) cost_limit a_file\n\n```math\nJ_c\n```\n"
+    )
+
+
+def test_formulas_become_mathml_without_a_network():
+    """Every formula of the pages converts, and a wrong one raises."""
+    import latex2mathml.converter
+    from latex2mathml.exceptions import MissingEndError
+
+    blocks = [b for page in PAGES for b in re.findall(r"```math\n(.*?)```", page.read_text(), re.S)]
+    assert len(blocks) > 15
+    for block in blocks:
+        made = latex2mathml.converter.convert(block, display="block")
+        assert made.startswith("<math") and "\\" not in made, block
+    with pytest.raises(MissingEndError):
+        latex2mathml.converter.convert(r"\begin{matrix} a")
+
+
 def test_links_out_of_docs_lead_inside_the_site():
     text = (
         "[speed](../benchmarks/README.md), [a](b.md#c), [results](../results/ours), [w](https://w)"

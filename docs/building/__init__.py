@@ -45,6 +45,8 @@ def adapted(name: str, text: str) -> str:
     """A page as the site shows it: links lead inside it, curves and settings are there."""
     text = pages.relinked(text, f"docs/{name}.md")
     folder, _, algorithm = name.rpartition("/")
+    if name == "theory" or folder == "algorithms":
+        text = pages.subscripts(text)
     if folder == "algorithms" and algorithm != "README":
         before, heading, after = text.partition("\n## ")
         shown = reference.usage_of(algorithm) + evidence.curves(algorithm, GENERATED / "curves")

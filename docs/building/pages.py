@@ -32,6 +32,17 @@ def relinked(text: str, page: str, new: str = "") -> str:
     return LINK.sub(link, text)
 
 
+CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`|\]\([^)]*\)|^#.*$)", re.S | re.M)
+INDEX = re.compile(r"(?<![\w/_.])([A-Za-zα-ωΑ-Ωĝ])_([A-Za-zα-ω]|old|half)(?![\w_])")
+
+
+def subscripts(text: str) -> str:
+    """J_c in a sentence as J with an index; code, formulas, headings and links stay."""
+    parts = CODE.split(text)
+    parts[::2] = [INDEX.sub(r"\1<sub>\2</sub>", part) for part in parts[::2]]
+    return "".join(parts)
+
+
 def moved(source: str, new: str) -> str:
     """A file of the repository as the page `new`."""
     return relinked((ROOT / source).read_text(), source, new)

@@ -63,7 +63,7 @@ def help_of(call: Any, arguments: list[str]) -> str:
 
 def python() -> str:
     """A section for each module, with its public names."""
-    parts = ["# Python", "Signatures, docstrings and fields as they stand in the code."]
+    parts = ["# Python reference", "Signatures, docstrings and fields as they stand in the code."]
     for path in MODULES:
         module = importlib.import_module(path)
         parts += [f"## {path}", document(module.__doc__)]
@@ -181,7 +181,7 @@ def usage_of(algorithm: str) -> str:
         "```python\nfrom holdfast import Agent\n\n"
         f'agent = Agent("{algorithm}").learn("{probe}", total_steps=100_000, cost_limit=6.0)\n'
         "print(agent.evaluate().verdict)\n```\n\n"
-        f"`--preset published` is the algorithm as its published code ran it; "
+        "`--preset published` does what public code does where that differs from the mathematics; "
         f"`holdfast list {algorithm}` and [the settings](#settings) below name every option.\n"
     )
 
