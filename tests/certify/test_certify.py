@@ -216,7 +216,7 @@ def test_a_card_states_what_the_task_and_each_cost_is():
     assert "speed" in task.task_words("probe/Speed-v0")
     tank = str(Path(__file__).parents[2] / "docs" / "examples" / "tank.py:Tank")
     assert task.task_words(tank).startswith("Keep the level high by opening none")
-    assert "cost_spill" in task.cost_words(tank, ["spill"])["spill"]
+    assert "reports as spill" in task.cost_words(tank, ["spill"])["spill"]
     assert "reward" in task.task_words("CartPole-v1") or "pole" in task.task_words("CartPole-v1")
     nobody = type("Nobody", (), {})
     assert task.task_words("nobody", nobody()) == task.UNKNOWN, "nothing is made up"
@@ -238,7 +238,9 @@ def test_the_verdict_stands_once_and_every_constraint_in_the_table(run):
     assert data["verdict"]["proved"].startswith("Safe, proved at 95%: ")
     shown = page._reason(data["verdict"]["proved"])
     assert shown[0].isupper() and data["verdict"]["proved"].endswith(shown[1:])
-    known = {"limit": 2.0, "proved_low_95": 0.5, "proved_high_95": 1.5}
+    known = {"mean": 1.0, "limit": 2.0, "proved_low_95": 0.5, "proved_high_95": 1.5}
     assert page._holds(known) == "safe" and page._holds(known | {"limit": 0.1}) == "unsafe"
     assert page._holds(known | {"limit": 1.0}) == "undecided"
+    both = page._each({"heat": known, "wear": known | {"limit": 0.1}})
+    assert "heat safe (mean 1.00 of 2), wear unsafe" in both and page._each({"heat": known}) == ""
     assert page._holds(known | {"proved_high_95": None}) == "undecided"

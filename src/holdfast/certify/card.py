@@ -23,6 +23,7 @@ from holdfast.runs import checkpoint
 from holdfast.runs.spaces import describe_space
 
 FORMAT = 1
+FILMED = "The film shows single episodes, the costliest of those played, and proves nothing."
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def not_shown(judged: Judged) -> list[str]:
         "It is about one trained policy (one seed), not about its algorithm.",
         learned,
         "95 % means: of twenty such answers one may be wrong.",
-        "The film shows single episodes, the costliest of those played, and proves nothing.",
+        *([FILMED] if judged.film is not None else []),
     ]
 
 

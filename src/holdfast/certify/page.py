@@ -34,7 +34,7 @@ def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
         f"{policy['actions']} actions.</p>",
         f'<div class="verdict {answer}"><strong>{ANSWERS[answer]}</strong>'
         f"<p>{escape(_reason(verdict['proved']))}</p>"
-        f"<p>{escape(verdict['if_the_tail_is_as_seen'])}</p></div>",
+        f"<p>{escape(verdict['if_the_tail_is_as_seen'])}</p>{_each(verdict['cost'])}</div>",
         _section("The task", _task(data)),
         _section("What this rests on", _list(verdict["assumptions"])),
         _section("What it does not show", _list(data["not_shown"])),
@@ -68,8 +68,17 @@ def _task(data: dict[str, Any]) -> str:
         for name, limit in task["limits"].items()
     ]
     what = "discounted sum" if task["criterion"] == "discounted" else "sum"
-    limit = f"limit on the mean {what} of an episode"
-    return f"<p>{escape(task['about'])}</p>" + _table(("cost", "what it counts", limit), rows, 2)
+    about = f"<p>{escape(task['about'])}</p>"
+    unit = f'<p class="dim">A limit is on the mean {what} of an episode\'s costs.</p>'
+    return about + _table(("cost", "what it counts", "limit"), rows, 2) + unit
+
+
+def _each(costs: dict[str, Any]) -> str:
+    """Of several constraints each; the sentences above are about the one that decides."""
+    if len(costs) < 2:
+        return ""
+    words = [f"{n} {_holds(c)} (mean {c['mean']:.2f} of {c['limit']:g})" for n, c in costs.items()]
+    return f"<p>Each constraint: {escape(', '.join(words))}.</p>"
 
 
 def _holds(cost: dict[str, Any]) -> str:

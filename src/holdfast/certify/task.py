@@ -52,7 +52,7 @@ def cost_words(name: str, costs: Iterable[str], function: str = "") -> dict[str,
         told = _paragraph(load(function)) if split(function) else ""
         return dict.fromkeys(costs, f"{told or 'Computed'} (cost function {function})")
     if not is_task(name):
-        return {cost: f"as the environment reports it: {_entry(cost)}" for cost in costs}
+        return {cost: f"what the environment reports as {cost} in info" for cost in costs}
     if name in PROBES:
         return dict.fromkeys(costs, f"see the task: {PROBES[name].summary}")
     found = native.describe(name)
@@ -66,10 +66,6 @@ def _native(cost: str, found: native.Description) -> str:
     words = " or ".join(MEANING[key].removeprefix("1 in a step ") for key in keys)
     limit = f" of {found.threshold:g}" if "cost_velocity" in keys and found.threshold else ""
     return f"1 in a step {words}{limit}"
-
-
-def _entry(cost: str) -> str:
-    return 'info["cost"]' if cost == "cost" else f'info["cost_{cost}"] or info["{cost}"]'
 
 
 def _environment(name: str) -> Any:

@@ -13,7 +13,7 @@ const share = v => brief(100 * v) + "\u202f%", times = v => brief(v) + "\u202f×
 const HELD = [
   ["rate", "Epochs above the limit", share, "share of epochs above the limit, mean over seeds"],
   ["distance_violating", "How far above, then", share, "mean of cost / limit − 1 over the epochs above the limit; – if there is none"],
-  ["safe_for_good", "Last time above, at step", brief, "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
+  ["safe_for_good", "Safe from step on", brief, "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
   ["sampled_rate", "Final policy: episodes above", share, "share of fresh episodes above a limit, actions sampled (holdfast evaluate RUN --save)"],
   ["worst_cost", "Worst seed: final cost", brief, "the highest final cost of a seed"],
   ["worst_regret", "Worst seed: regret", brief, "the highest regret of a seed"],
