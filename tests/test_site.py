@@ -193,6 +193,9 @@ def test_links_out_of_docs_lead_inside_the_site():
     assert pages.relinked(text, "docs/page.md") == (
         "[speed](generated/speed.md), [a](b.md#c), results, [w](https://w)"
     )
+    assert pages.relinked("[e](../examples/first_policy.py)", "docs/page.md") == (
+        "[e](generated/examples.md)"
+    )
     moved = pages.relinked("[v](docs/verdict.md#b)", "README.md", "docs/generated/readme.md")
     assert moved == "[v](../verdict.md#b)"
     for source, name in pages.OUTSIDE.items():

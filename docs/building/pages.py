@@ -25,6 +25,8 @@ def relinked(text: str, page: str, new: str = "") -> str:
         there = os.path.normpath(os.path.join(os.path.dirname(page), target))
         if there in OUTSIDE:
             there = f"docs/generated/{OUTSIDE[there]}.md"
+        elif there.startswith("examples/"):
+            there = "docs/generated/examples.md"  # which shows each of them
         if not there.startswith("docs/"):
             return words  # a file of the repository, not of the site
         return f"[{words}]({os.path.relpath(there, os.path.dirname(new or page))}{anchor})"
