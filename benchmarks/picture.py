@@ -48,8 +48,10 @@ PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
 """Means of the five published seeds at a million steps: (return, regret of the smoothed cost)."""
 NAMES = {"ours": "Holdfast", "c-trpo": "C-TRPO", "cpo": "CPO", "p3o": "P3O"}
 COLOURS = {"ours": "#0b6e8a", "c-trpo": "#8fb8c4", "cpo": "#c9c9c9", "p3o": "#e3c9a8"}
+ACROSS = 4
+"""Tasks in a row: more are too small to read on a screen of 1280."""
 STYLE: dict[str, Any] = {
-    "font.size": 9,
+    "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
@@ -60,27 +62,34 @@ STYLE: dict[str, Any] = {
 
 
 def draw(ours: Sequence[Outcome], file: Path) -> Path:
-    """Two rows of bars, a column for each task with finished runs; dots are our seeds."""
+    """Four tasks in a row, return above regret of each with finished runs; dots are our seeds."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     own = {task: [r for r in ours if (r.task, r.label) == (task, "c-trpo")] for task in PUBLISHED}
     own = {task: runs for task, runs in own.items() if runs}
     with rc_context(STYLE):
-        made = Figure(figsize=(max(1.55 * len(own), 6.4), 4.4), dpi=150, layout="constrained")
-        axes = made.subplots(2, len(own), squeeze=False)
-        for j, (task, runs) in enumerate(own.items()):
+        across = min(ACROSS, max(len(own), 1))
+        rows = -(-len(own) // across)
+        made = Figure(figsize=(8.4, 0.5 + 3.3 * rows), dpi=150, layout="constrained")
+        axes = made.subplots(2 * rows, across, squeeze=False)
+        for k, (task, runs) in enumerate(own.items()):
+            row, j = 2 * (k // across), k % across
             for i, metric in enumerate(("reward", "smooth")):
                 values = [getattr(run, metric) for run in runs]
                 theirs = {name: known[i] for name, known in PUBLISHED[task].items()}
-                bars(axes[i, j], values, theirs)
-            axes[0, j].set_title(short(task).removesuffix("Velocity"), fontsize=10, weight="bold")
-        axes[0, 0].set_ylabel("return\n(higher is better)")
-        axes[1, 0].set_ylabel("cost regret\n(lower is better)")
+                bars(axes[row + i, j], values, theirs)
+            axes[row, j].set_title(short(task).removesuffix("Velocity"), fontsize=11, weight="bold")
+        for k in range(len(own), rows * across):
+            for i in (0, 1):
+                axes[2 * rows - 2 + i, k % across].set_axis_off()
+        for row in range(0, 2 * rows, 2):
+            axes[row, 0].set_ylabel("return\n(higher is better)")
+            axes[row + 1, 0].set_ylabel("cost regret\n(lower is better)")
         made.supxlabel(
             "Holdfast: C-TRPO with the default settings, mean over held-out seeds (dots)\n"
             "others: means of five published seeds; all after a million steps, cost limit 25",
-            fontsize=8,
+            fontsize=9,
             color="#555555",
         )
         made.savefig(file, facecolor="white", metadata={"Software": None})
@@ -105,10 +114,10 @@ def bars(axis: Any, values: Sequence[float], theirs: dict[str, float]) -> None:
             xytext=(0, 3),
             textcoords="offset points",
             ha="center",
-            fontsize=8,
+            fontsize=9,
             weight="bold" if name == "ours" else None,
         )
-    axis.set_xticks(range(len(heights)), [NAMES[name] for name in heights], fontsize=7, rotation=35)
+    axis.set_xticks(range(len(heights)), [NAMES[name] for name in heights], fontsize=8, rotation=35)
     axis.axhline(0, color="#444444", lw=0.8)
     axis.margins(y=0.18)
     if not any(heights.values()):

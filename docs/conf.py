@@ -5,6 +5,7 @@ Pages are plain Markdown that also reads well in a repository browser. What foll
 results is written at build time by `building`; nothing of it is kept in the repository.
 """
 
+import html
 import sys
 from pathlib import Path
 
@@ -23,6 +24,8 @@ templates_path = ["_templates"]
 
 myst_enable_extensions = ["html_image", "attrs_inline", "attrs_block"]
 myst_heading_anchors = 4
+myst_fence_as_directive = ["math"]  # as repository browsers spell it
+html_math_renderer = "mathml"
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
@@ -31,6 +34,7 @@ nb_merge_streams = True
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["holdfast.css"]
+html_logo = html_favicon = "_static/logo.svg"
 html_extra_path = ["generated/extra"]
 html_show_sphinx = False
 html_copy_source = False
@@ -42,7 +46,20 @@ def adapt(app, name, source):
     source[0] = building.adapted(name, source[0])
 
 
+def formula(self, node):
+    """A formula as MathML, which browsers set by themselves: no script, no font, no network."""
+    import latex2mathml.converter
+    from docutils import nodes
+
+    tex = node.astext()
+    shown = "inline" if isinstance(node, nodes.math) else "block"
+    made = latex2mathml.converter.convert(tex, display=shown)
+    self.body.append(made.replace("<math ", f'<math alttext="{html.escape(tex)}" ', 1))
+    raise nodes.SkipNode
+
+
 def setup(app):
     building.write()
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("source-read", adapt)
     return {"parallel_read_safe": True}

@@ -171,7 +171,7 @@ PEERS = {"OmniSafe", "Safety-Gymnasium", "Stable-Baselines3"}
 def unchecked(text):
     """Headings of code blocks that no test looks at, but for those of other libraries."""
     foreign = {f'python title="{peer}"' for peer in PEERS}
-    shown = lambda kind: kind == "text" or kind.startswith("{")
+    shown = lambda kind: kind in ("text", "math") or kind.startswith("{")
     return [kind for kind in FENCE.findall(text) if kind not in RUN | foreign and not shown(kind)]
 
 

@@ -148,8 +148,42 @@ def test_an_algorithm_page_gets_its_curve_and_its_settings(tmp_path, monkeypatch
     monkeypatch.setattr(building, "GENERATED", tmp_path)
     text = (DOCS / "algorithms" / "c-trpo.md").read_text()
     shown = building.adapted("algorithms/c-trpo", text)
-    assert shown.index("## Curves") < shown.index("## What") < shown.index("## Settings")
+    headings = [f"\n## {words}" for words in ("Use it", "Curves", "What", "Settings")]
+    places = [shown.index(heading) for heading in headings]
+    assert places == sorted(places)
     assert building.adapted("verdict", "no change") == "no change"
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in DOCS.glob("algorithms/[!R]*.md")))
+def test_the_usage_of_a_page_is_valid(name, helps):
+    from holdfast.run import make_run
+
+    shown = reference.usage_of(name)
+    lines = [line for line in shown.splitlines() if line.startswith("holdfast ")]
+    assert len(lines) == 2 and not [flag for ln in lines for flag in unknown_flags(ln, helps)]
+    assert f'Agent("{name}")' in shown and make_run(name, cost_limit=6.0).name == name
+
+
+def test_indices_are_set_in_sentences_only():
+    text = "J_c and π_k, A_i / b_i.\n`J_c`, [b_i](a_b.md) cost_limit a_file\n\n```math\nJ_c\n```\n"
+    assert pages.subscripts(text) == (
+        "J<sub>c</sub> and π<sub>k</sub>, A<sub>i</sub> / b<sub>i</sub>.\n"
+        "`J_c`, [b<sub>i</sub>](a_b.md) cost_limit a_file\n\n```math\nJ_c\n```\n"
+    )
+
+
+def test_formulas_become_mathml_without_a_network():
+    """Every formula of the pages converts, and a wrong one raises."""
+    import latex2mathml.converter
+    from latex2mathml.exceptions import MissingEndError
+
+    blocks = [b for page in PAGES for b in re.findall(r"```math\n(.*?)```", page.read_text(), re.S)]
+    assert len(blocks) > 15
+    for block in blocks:
+        made = latex2mathml.converter.convert(block, display="block")
+        assert made.startswith("<math") and "\\" not in made, block
+    with pytest.raises(MissingEndError):
+        latex2mathml.converter.convert(r"\begin{matrix} a")
 
 
 def test_links_out_of_docs_lead_inside_the_site():
@@ -158,6 +192,9 @@ def test_links_out_of_docs_lead_inside_the_site():
     )
     assert pages.relinked(text, "docs/page.md") == (
         "[speed](generated/speed.md), [a](b.md#c), results, [w](https://w)"
+    )
+    assert pages.relinked("[e](../examples/first_policy.py)", "docs/page.md") == (
+        "[e](generated/examples.md)"
     )
     moved = pages.relinked("[v](docs/verdict.md#b)", "README.md", "docs/generated/readme.md")
     assert moved == "[v](../verdict.md#b)"

@@ -28,6 +28,7 @@ def write(target: Path = GENERATED, results: Path = ROOT / "results") -> None:
         f"{name}.md": pages.moved(source, f"docs/generated/{name}.md")
         for source, name in pages.OUTSIDE.items()
     }
+    texts["examples.md"] = pages.examples("docs/generated/examples.md")
     for name, text in texts.items():
         file = target / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -44,10 +45,12 @@ def adapted(name: str, text: str) -> str:
     """A page as the site shows it: links lead inside it, curves and settings are there."""
     text = pages.relinked(text, f"docs/{name}.md")
     folder, _, algorithm = name.rpartition("/")
+    if name == "theory" or folder == "algorithms":
+        text = pages.subscripts(text)
     if folder == "algorithms" and algorithm != "README":
         before, heading, after = text.partition("\n## ")
-        curve = evidence.curves(algorithm, GENERATED / "curves")
-        text = before + curve + heading + after + "\n" + reference.settings_of(algorithm)
+        shown = reference.usage_of(algorithm) + evidence.curves(algorithm, GENERATED / "curves")
+        text = before + shown + heading + after + "\n" + reference.settings_of(algorithm)
     if name == "algorithms/README":
         files = sorted((ROOT / "docs" / "algorithms").glob("[!R]*.md"))
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(f.stem for f in files) + "\n```\n"

@@ -164,22 +164,27 @@ ABOUT = (
 
 
 def table(folder: Path) -> str:
-    """What the default does: a row for each task that the folder has finished runs of."""
-    from holdfast.report.summary import summarise
+    """What the default does, as the picture shows it: a row for each task with finished runs."""
+    from holdfast.report.finals import finals, horizons
     from holdfast.runs.find import load
 
-    runs, skipped = load([folder]) if folder.exists() else ((), ())
-    if not any(run.done for run in runs):
+    runs = [run for run in load([folder])[0] if run.done] if folder.exists() else []
+    if not runs:
         return "No finished runs are kept there yet.\n"
-    summary = summarise(runs, skipped, resamples=2_000)
+    horizon = horizons(runs)
+    smooth, raw = (finals(runs, horizon, name) for name in ("cost_regret", "cost_regret_raw"))
+    labels = {label for label, _ in smooth}
     rows: list[list[str]] = []
-    for (label, task), estimates in sorted(summary.estimates.items(), key=lambda item: item[0][1]):
-        seeds = sum(run.done and (run.label, run.task) == (label, task) for run in runs)
-        values = [estimates[metric] for metric in ("reward", "cost", "regret")]
-        spread = " <small>({0.low:.4g} .. {0.high:.4g})</small>" if seeds > 1 else ""
-        spelt = [f"{e.value:.4g}{spread.format(e)}" for e in values]
-        steps = f"{summary.horizon[task] / 1e6:g}"
-        name = plain(task) if len(summary.labels) == 1 else f"{plain(task)}, {label}"
-        rows.append([name, str(seeds), steps, *spelt])
-    head = ("task", "seeds", "million steps", "return", "cost", "regret")
+    for (label, task), final in sorted(smooth.items(), key=lambda item: item[0][1]):
+        values = (final.reward, final.regret, raw[label, task].regret)
+        name = plain(task) if len(labels) == 1 else f"{plain(task)}, {label}"
+        steps = f"{horizon[task] / 1e6:g}"
+        rows.append([name, str(len(final.seeds)), steps, *map(mean_and_range, values)])
+    head = ("task", "seeds", "million steps", "return", "regret", "raw regret")
     return markdown(head, rows) + "\n"
+
+
+def mean_and_range(values: Any) -> str:
+    """The mean, and from one seed to another the lowest and the highest."""
+    spread = f" <small>({values.min():.4g} .. {values.max():.4g})</small>"
+    return f"{values.mean():.4g}{spread if len(values) > 1 else ''}"

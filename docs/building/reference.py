@@ -63,7 +63,7 @@ def help_of(call: Any, arguments: list[str]) -> str:
 
 def python() -> str:
     """A section for each module, with its public names."""
-    parts = ["# Python", "Signatures, docstrings and fields as they stand in the code."]
+    parts = ["# Python reference", "Signatures, docstrings and fields as they stand in the code."]
     for path in MODULES:
         module = importlib.import_module(path)
         parts += [f"## {path}", document(module.__doc__)]
@@ -168,6 +168,21 @@ def settings() -> str:
         "# Settings of a run\n\nOf every algorithm; flags of `holdfast train`, keywords of "
         "`Agent`, `learn` and `make_run`, keys of suites. The algorithms' own are on their "
         "pages.\n\n" + _settings([*groups[""], *groups["training"]], {})
+    )
+
+
+def usage_of(algorithm: str) -> str:
+    """A section that shows how to train with it: on the command line and in Python."""
+    task, probe = "SafetyPointGoal1-v0", "probe/Speed-v0"
+    return (
+        "\n\n## Use it\n\n"
+        f"```sh\nholdfast train {algorithm} {task} --steps 1e6 --seed 0 --out runs/{algorithm}\n"
+        f"holdfast evaluate runs/{algorithm}\n```\n\n"
+        "```python\nfrom holdfast import Agent\n\n"
+        f'agent = Agent("{algorithm}").learn("{probe}", total_steps=100_000, cost_limit=6.0)\n'
+        "print(agent.evaluate().verdict)\n```\n\n"
+        "`--preset published` does what public code does where that differs from the mathematics; "
+        f"`holdfast list {algorithm}` and [the settings](#settings) below name every option.\n"
     )
 
 

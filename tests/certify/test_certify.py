@@ -8,12 +8,13 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from holdfast import Agent
-from holdfast.certify import card, certify, charts, page
+from holdfast.certify import card, certify, charts, page, task
 from holdfast.certify.history import Excursion, excursions, history
 from holdfast.cli import main
 from holdfast.core.stats import cost_regret
@@ -201,3 +202,45 @@ def test_several_constraints_are_told_apart(tmp_path):
         assert words in text, words
     drawn = charts.curves(np.arange(3.0), np.ones((3, 1)), {"heat": 2.0}, "one", "cost")
     assert ">limit 2<" in drawn and "heat" not in drawn  # the control: one needs no name
+
+
+def test_a_card_states_what_the_task_and_each_cost_is():
+    told = task.task_words("SafetyPointGoal2-v0")
+    assert "hazards" in told and "1000 steps" in told
+    costs = task.cost_words("SafetyPointGoal2-v0", ("cost", "hazards", "vases"))
+    assert costs["hazards"] == "1 in a step inside a hazard"
+    assert costs["vases"] == "1 in a step in which a vase is touched or in which a vase moves"
+    assert "hazard" in costs["cost"] and "vase" in costs["cost"]
+    (speed,) = task.cost_words("SafetyAntVelocity-v1", ("cost",)).values()
+    assert speed.startswith("1 in a step above the speed limit of 2.6")
+    assert "speed" in task.task_words("probe/Speed-v0")
+    tank = str(Path(__file__).parents[2] / "docs" / "examples" / "tank.py:Tank")
+    assert task.task_words(tank).startswith("Keep the level high by opening none")
+    assert "reports as spill" in task.cost_words(tank, ["spill"])["spill"]
+    assert "reward" in task.task_words("CartPole-v1") or "pole" in task.task_words("CartPole-v1")
+    nobody = type("Nobody", (), {})
+    assert task.task_words("nobody", nobody()) == task.UNKNOWN, "nothing is made up"
+
+
+def test_every_native_cost_has_a_meaning():
+    from holdfast.envs.native.worlds.costs import ENTRIES
+
+    assert {key for keys in ENTRIES.values() for key in keys} == set(task.MEANING)
+
+
+def test_the_verdict_stands_once_and_every_constraint_in_the_table(run):
+    made = judged(run, about="A shortcut <i>past</i> guards.")
+    data = card.describe(made)
+    text = page.render(data, made, b"{}")
+    answer = data["verdict"]["safe_at_95"]
+    assert text.count(page.ANSWERS[answer]) == 1 and "Safe, proved at 95 %" not in text
+    assert html.escape("A shortcut <i>past</i> guards.") in text
+    assert data["verdict"]["proved"].startswith("Safe, proved at 95%: ")
+    shown = page._reason(data["verdict"]["proved"])
+    assert shown[0].isupper() and data["verdict"]["proved"].endswith(shown[1:])
+    known = {"mean": 1.0, "limit": 2.0, "proved_low_95": 0.5, "proved_high_95": 1.5}
+    assert page._holds(known) == "safe" and page._holds(known | {"limit": 0.1}) == "unsafe"
+    assert page._holds(known | {"limit": 1.0}) == "undecided"
+    both = page._each({"heat": known, "wear": known | {"limit": 0.1}})
+    assert "heat safe (mean 1.00 of 2), wear unsafe" in both and page._each({"heat": known}) == ""
+    assert page._holds(known | {"proved_high_95": None}) == "undecided"

@@ -237,3 +237,44 @@ def test_hovering_shows_values(page: Path):
 def test_nothing_is_wider_than_the_screen(page: Path, width: int):
     found = visit(page, "sizes", width)
     assert found["width"] <= found["inner"]
+
+
+def test_curves_that_fall_and_runs_of_one_epoch_are_on_the_chart(page: Path, tmp_path: Path):
+    """The highest return comes first here; nothing is off the chart, and one epoch is a dot."""
+    from dataclasses import replace
+
+    runs, _ = load([page.parent / "runs"])
+    falling = lambda run: {"ep_return": 100.0 - run.columns["env_steps"] / 500}
+    some = [replace(run, columns=run.columns | falling(run)) for run in runs if run.label == "cpo"]
+    found = visit(write_page(tmp_path, payload(summarise(some, resamples=100), "F")), "curves")
+    assert found["off"] == [] and found["dots"] == 0 and min(found["highest"]) >= 8
+    first = [run.until(1000) for run in some]
+    found = visit(
+        write_page(tmp_path, payload(summarise(first, resamples=100), "1")), "curves", 500
+    )
+    assert found["off"] == [] and found["dots"] == 6
+
+
+def test_two_constraints_are_in_percent_of_their_limits(page: Path, tmp_path: Path):
+    from dataclasses import replace
+
+    runs, _ = load([page.parent / "runs"])
+    parts = lambda run: {"ep_cost/a": run.columns["ep_cost"], "ep_cost/b": run.columns["ep_cost"]}
+    two = lambda run: replace(run, limits={"a": 50.0, "b": 100.0}, columns=run.columns | parts(run))
+    both = [two(run) for run in runs]
+    found = visit(write_page(tmp_path, payload(summarise(both, resamples=100), "2")), "curves")
+    assert found["titles"][1] == "Cost / limit, the worst of 2 constraints"
+    assert found["titles"][2] == "Cost regret, the sum over 2 constraints"
+    assert "%" in found["cell"] and "%" not in visit(page, "curves")["cell"]
+
+
+def test_long_names_are_whole_on_a_phone(page: Path, tmp_path: Path):
+    from dataclasses import replace
+
+    runs, _ = load([page.parent / "runs"])
+    long = [replace(run, label=f"{run.label} (published, reproduction, beta=2)") for run in runs]
+    found = visit(write_page(tmp_path, payload(summarise(long, resamples=100), "L")), "curves", 500)
+    assert len(found["names"]) == 3 and all(name.endswith("beta=2)") for name in found["names"])
+    assert (
+        found["cut"] == [] and found["folded"] and found["headings"][2] == "Epochs above the limit"
+    )

@@ -245,3 +245,29 @@ def test_the_papers_marks(published: Path):
     bold, boxed = marks(found.finals, found.tasks)
     printed = lambda mark: {(r["source_algorithm"], r["task"]) for r in rows if r[mark] == "True"}
     assert bold == printed("bold") and boxed == printed("boxed")
+
+
+def test_safe_on_average_is_not_safe_on_every_task(tmp_path: Path):
+    """A green "probably safe" needs every task; otherwise the tasks above the limit are named."""
+    runs, _ = load([write_runs(tmp_path, unfinished=False)])
+    above = lambda run: run.label == "c-trpo" and run.task == TASKS[1]
+    cost = lambda run: {"ep_cost": run.columns["ep_cost"] * 0 + (25.5 if above(run) else 5.0)}
+    mixed = [replace(run, columns=run.columns | cost(run)) for run in runs]
+    found = summarise(mixed, resamples=200)
+    assert found.aggregate["c-trpo"]["excess"].high <= 0, "the mean over the tasks is safe"
+    assert found.partly == {"c-trpo": (TASKS[1],)} and "c-trpo" not in found.safe
+    assert "cpo" in found.safe and found.groups["safe on some tasks"] == ("c-trpo",)
+
+
+def test_a_run_that_stopped_early_is_not_called_a_saved_policy(tmp_path: Path):
+    root = write_runs(tmp_path, seeds=2, unfinished=False)
+    for name, gone in ((f"cpo_{TASKS[0]}_0", True), (f"cpo_{TASKS[0]}_1", False)):
+        header = (root / name / "progress.csv").read_text().splitlines()[0]
+        (root / name / "progress.csv").write_text(header + "\n")
+        if gone:
+            (root / name / "done.json").unlink()
+    found = summarise(load([root])[0], resamples=100)
+    assert found.without_epoch == [f"cpo on {TASKS[0]}, seed 0"]
+    assert found.without_history == [f"cpo on {TASKS[0]}, seed 1"]
+    lines = [line for line in found.incomplete if line.startswith("cpo")]
+    assert "before its first epoch" in lines[0] and "without history" in lines[1]

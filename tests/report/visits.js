@@ -32,6 +32,17 @@ const VISITS = {
     found.settings = q("#differ").textContent;
   },
 
+  curves() {
+    const edge = path => path.getAttribute("d").match(/-?[\d.]+ -?[\d.]+/g).map(pair => +pair.split(" ")[1]).reduce((a, b) => Math.min(a, b));
+    found.highest = all("#multiples .card:nth-child(1) .plot path").map(edge);
+    found.off = all("#multiples .off").map(n => n.textContent); found.dots = all("#multiples .single").length;
+    found.titles = all("#multiples h3").map(n => n.textContent).slice(1);
+    found.cell = q("#final tbody td div div:nth-child(2)").textContent;
+    found.names = all("#bars .card:first-child g").map(g => g.querySelector("text").textContent);
+    found.cut = all("#bars svg").filter(svg => [...svg.querySelectorAll("text")].some(n => { const [a, b] = [n.getBoundingClientRect(), svg.getBoundingClientRect()]; return a.left < b.left - 1 || a.right > b.right + 1; })).map(n => n.textContent);
+    found.folded = !q("#held-more").open; found.headings = all("#held thead th").map(n => n.textContent);
+  },
+
   screen() {
     document.documentElement.style.scrollBehavior = "auto";
     const inView = () => { const b = q("#legend").getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight && b.height < innerHeight / 4; };

@@ -142,16 +142,34 @@ def test_settings_that_came_later_tell_no_runs_apart(tmp_path: Path):
     assert labels == {"c-trpo (encoder=mlp)", "c-trpo (encoder=gru)"}
 
 
-def test_a_longer_run_is_another_setting(tmp_path: Path):
-    """What a run does at a million steps depends on whether it ends there."""
+def test_runs_that_differ_in_length_are_one_algorithm(tmp_path: Path):
+    """A first try and a longer run are not two methods; of one seed the longest counts."""
     write_run(tmp_path / "a", {"name": "ctrpo"}, steps=3000)
-    write_run(tmp_path / "b", {"name": "ctrpo"}, steps=30000)
+    write_run(tmp_path / "b", {"name": "ctrpo"}, seed=1, steps=30000)
     runs, skipped = load([tmp_path])
-    assert {run.label for run in runs} == {"ctrpo (steps=3000)", "ctrpo (steps=30000)"}
-    write_run(tmp_path / "c", {"name": "ctrpo"}, steps=500_000)
-    write_run(tmp_path / "d", {"name": "ctrpo"}, steps=10_000_000)
-    found = {run.label for run in load([tmp_path])[0]}
-    assert {"ctrpo (steps=0.5M)", "ctrpo (steps=10M)"} < found
+    assert {run.label for run in runs} == {"ctrpo"} and skipped == ()
+    longer = write_run(tmp_path / "c", {"name": "ctrpo"}, steps=500_000) / "progress.csv"
+    longer.write_text(longer.read_text() + "4,500000,40,25,100,20,0.01\n")
+    runs, (line,) = load([tmp_path])
+    assert {(run.label, run.seed, run.budget) for run in runs} == {
+        ("ctrpo", 0, 500_000),
+        ("ctrpo", 1, 30_000),
+    }
+    assert line.startswith(str(tmp_path / "a")) and "which got further" in line
+
+
+def test_within_a_suite_a_longer_run_is_another_setting(tmp_path: Path):
+    """What a run does at a million steps depends on whether it ends there."""
+    for name, steps in (("a", 3000), ("b", 30_000), ("c", 500_000), ("d", 10_000_000)):
+        write_run(tmp_path / name, {"name": "ctrpo"}, steps=steps)
+    (tmp_path / "suite.json").write_text(json.dumps({"cells": []}))
+    runs, skipped = load([tmp_path])
+    assert {run.label for run in runs} == {
+        "ctrpo (steps=3000)",
+        "ctrpo (steps=30000)",
+        "ctrpo (steps=0.5M)",
+        "ctrpo (steps=10M)",
+    }
     assert skipped == ()
 
 

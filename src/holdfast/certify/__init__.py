@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.certify.card import Judged, describe
+from holdfast.certify.card import Judged
+from holdfast.certify.card import describe as described
 from holdfast.certify.history import history
 from holdfast.certify.page import render
 from holdfast.envs.base import VecEnv
@@ -44,6 +45,7 @@ def certify(
     env: EnvSource | VecEnv | None = None,
     env_args: Mapping[str, object] | None = None,
     cost: CostFunction | str | None = None,
+    describe: str = "",
     on_progress: OnEpisodes | None = None,
 ) -> tuple[Path, Path]:
     """Judge the policy of a run folder and write card.html and card.json into `out`.
@@ -51,7 +53,8 @@ def certify(
     `out` is RUN/card by default. `perturb` are other conditions to judge it under, as those of
     `holdfast evaluate --perturb`; `film` adds a video of the costliest of 20 episodes (a plot where
     nothing can be drawn). `env`, `env_args` and `cost` are those of `Agent.evaluate`; the card then
-    speaks of them, and not of what was trained on.
+    speaks of them, and not of what was trained on. `describe` says what the task is, where the
+    environment's own description (a docstring) is not enough.
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
@@ -77,8 +80,10 @@ def certify(
         place = replace(place, env=name, env_args=dict(own if env_args is None else env_args))
     if cost is not None:
         place = replace(place, cost=cost if isinstance(cost, str) else name_function(cost))
-    judged = Judged(folder, agent, result, seed, past, shown, others, place, tuple(perturb))
-    data = describe(judged)
+    judged = Judged(
+        folder, agent, result, seed, past, shown, others, place, tuple(perturb), describe, env
+    )
+    data = described(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
     write_atomic(target / "card.json", content)
     write_atomic(target / "card.html", render(data, judged, content).encode())

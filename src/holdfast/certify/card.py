@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.agent import Agent
 from holdfast.certify.history import History
+from holdfast.certify.task import cost_words, task_words
 from holdfast.envs.foreign.references import needs_consent
 from holdfast.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
@@ -22,6 +23,7 @@ from holdfast.runs import checkpoint
 from holdfast.runs.spaces import describe_space
 
 FORMAT = 1
+FILMED = "The film shows single episodes, the costliest of those played, and proves nothing."
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,10 @@ class Judged:
     """The run with the environment and cost function that it was judged by."""
     perturb: tuple[str, ...] = ()
     """The words that make these conditions."""
+    about: str = ""
+    """What the task is, in the words of who made the card; none: what its environment states."""
+    given: Any = None
+    """The environment that it was judged in, where one was passed."""
 
 
 def describe(judged: Judged) -> dict[str, Any]:
@@ -62,6 +68,8 @@ def describe(judged: Judged) -> dict[str, Any]:
         "task": {
             "env": judged.place.env,
             "trained_on": run.env,
+            "about": judged.about or task_words(judged.place.env, judged.given),
+            "costs": cost_words(judged.place.env, spaces.limits, judged.place.cost),
             "limits": spaces.limits,
             "criterion": run.cost_criterion,
             "cost_discount": run.cost_discount,
@@ -140,7 +148,7 @@ def not_shown(judged: Judged) -> list[str]:
         "It is about one trained policy (one seed), not about its algorithm.",
         learned,
         "95 % means: of twenty such answers one may be wrong.",
-        "The film shows single episodes, the costliest of those played, and proves nothing.",
+        *([FILMED] if judged.film is not None else []),
     ]
 
 

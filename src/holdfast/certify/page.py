@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -32,8 +33,9 @@ def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
         f"{policy['env_steps']:,} environment steps, seed {policy['seed']}, "
         f"{policy['actions']} actions.</p>",
         f'<div class="verdict {answer}"><strong>{ANSWERS[answer]}</strong>'
-        f"<p>{escape(verdict['proved'])}</p><p>{escape(verdict['if_the_tail_is_as_seen'])}</p>"
-        "</div>",
+        f"<p>{escape(_reason(verdict['proved']))}</p>"
+        f"<p>{escape(verdict['if_the_tail_is_as_seen'])}</p>{_each(verdict['cost'])}</div>",
+        _section("The task", _task(data)),
         _section("What this rests on", _list(verdict["assumptions"])),
         _section("What it does not show", _list(data["not_shown"])),
         _section("Costs", _costs(data, judged)),
@@ -50,6 +52,41 @@ def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
         f"<title>{escape(title)}: model card</title><style>{style}</style></head>"
         f"<body><main>{''.join(parts)}</main></body></html>\n"
     )
+
+
+def _reason(proved: str) -> str:
+    """The sentence after its answer, which the heading has given."""
+    words = re.sub(r"^Safe, proved at [^:]*: (yes|no|undecided)[;,] (as )?", "", proved)
+    return words[:1].upper() + words[1:]
+
+
+def _task(data: dict[str, Any]) -> str:
+    """What the policy is to do, and what each of its costs counts."""
+    task = data["task"]
+    rows = [
+        (escape(name), escape(task["costs"].get(name, "")), f"{limit:g}")
+        for name, limit in task["limits"].items()
+    ]
+    what = "discounted sum" if task["criterion"] == "discounted" else "sum"
+    about = f"<p>{escape(task['about'])}</p>"
+    unit = f'<p class="dim">A limit is on the mean {what} of an episode\'s costs.</p>'
+    return about + _table(("cost", "what it counts", "limit"), rows, 2) + unit
+
+
+def _each(costs: dict[str, Any]) -> str:
+    """Of several constraints each; the sentences above are about the one that decides."""
+    if len(costs) < 2:
+        return ""
+    words = [f"{n} {_holds(c)} (mean {c['mean']:.2f} of {c['limit']:g})" for n, c in costs.items()]
+    return f"<p>Each constraint: {escape(', '.join(words))}.</p>"
+
+
+def _holds(cost: dict[str, Any]) -> str:
+    """Of one constraint: what is proved."""
+    low, high = cost["proved_low_95"], cost["proved_high_95"]
+    if high is not None and high <= cost["limit"]:
+        return "safe"
+    return "unsafe" if low is not None and low > cost["limit"] else "undecided"
 
 
 def _section(title: str, body: str) -> str:
@@ -73,10 +110,12 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 99
 
 def _costs(data: dict[str, Any], judged: Judged) -> str:
     verdict, result = data["verdict"], judged.evaluation
-    head = ("", "mean", "proved at 95 %", "if the tail is as seen", "limit", "at most, one episode")
+    head = ("cost", "proved", "mean", "proved at 95 %", "if the tail is as seen", "limit")
+    head += ("at most, one episode",)
     rows = [
         (
             escape(name),
+            _holds(cost),
             f"{cost['mean']:.2f}",
             interval(cost["proved_low_95"], cost["proved_high_95"]),
             interval(cost["seen_low_95"], cost["seen_high_95"]),
@@ -98,7 +137,7 @@ def _costs(data: dict[str, Any], judged: Judged) -> str:
     )
     label = "Probability that an episode exceeds a limit, with its 95 % interval"
     return (
-        _table(head, rows, 1) + drawn + said + charts.interval(rate["estimate"], low, high, label)
+        _table(head, rows, 2) + drawn + said + charts.interval(rate["estimate"], low, high, label)
     )
 
 

@@ -93,6 +93,7 @@ def certify_command(
     environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
     film: bool = True,
     perturb: tuple[str, ...] = (),
+    describe: str = "",
 ) -> None:
     """Write a model card: a page and a JSON file on what is known of a policy's safety.
 
@@ -103,6 +104,7 @@ def certify_command(
         out: A folder for card.html and card.json; by default RUN/card.
         film: Add a video of the costliest of 20 episodes.
         perturb: Judge it under other conditions too, as in evaluate: mass=-20%,+20%.
+        describe: What the task is, for the card; by default what its environment states.
     """
     from holdfast.bars import EvaluationBar
     from holdfast.certify import certify
@@ -110,7 +112,8 @@ def certify_command(
 
     given = judging.given() | environment.given()
     with EvaluationBar(judging.episodes) as bar:
-        page, data = certify(run, out, **given, film=film, perturb=perturb, on_progress=bar.update)
+        given |= {"film": film, "perturb": perturb, "describe": describe}
+        page, data = certify(run, out, **given, on_progress=bar.update)
     sync_back(run)
     console = Console(highlight=False)
     console.print(f"Page: {page}", soft_wrap=True, markup=False)

@@ -100,6 +100,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "config": _configs(summary),
         "incomplete": [*summary.missing_units, *summary.incomplete],
         "without_history": summary.without_history,
+        "without_epoch": summary.without_epoch,
         "skipped": summary.skipped,
         "waiting": summary.waiting,
     }
@@ -166,6 +167,7 @@ def _task(summary: Summary, task: str) -> dict[str, Any]:
         "short": short(task),
         "horizon": summary.horizon[task],
         "limits": limits(summary, task),
+        "shared": max(len(run.limits) for run in summary.runs if run.task == task),
         "unit": {
             "reward": unit.reward,
             "regret": unit.regret,

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -68,6 +69,8 @@ class Summary:
     limit_at: float
     """Where the limit lies in printed normalised costs: 0 (cost / limit − 1), 1 (cost / limit)."""
     safe: tuple[str, ...]
+    partly: Mapping[str, tuple[str, ...]]
+    """Label whose aggregate is safe → the tasks on which its final cost is above the limit."""
     undecided: tuple[str, ...]
     unsafe: tuple[str, ...]
     partial: tuple[str, ...]
@@ -103,8 +106,12 @@ class Summary:
     @property
     def without_history(self) -> list[str]:
         """Runs that hold a policy but no epoch of its training."""
-        bare = [run for run in self.runs if not run.columns["env_steps"].size]
-        return [f"{run.label} on {run.task}, seed {run.seed}" for run in bare]
+        return [_spelt(run) for run in self.runs if _empty(run) and _has_policy(run)]
+
+    @property
+    def without_epoch(self) -> list[str]:
+        """Runs that ended, or still are, before their first epoch was complete."""
+        return [_spelt(run) for run in self.runs if _empty(run) and not _has_policy(run)]
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -119,6 +126,7 @@ class Summary:
             return {"safe": safe, "unsafe": tuple(n for n in found if n not in safe)}
         return {
             "probably safe": self.safe,
+            "safe on some tasks": tuple(self.partly),
             "undecided": self.undecided,
             "probably unsafe": self.unsafe,
         }
@@ -151,7 +159,8 @@ def summarise(
     }
     seeds = {label: min(len(final[label, task].seeds) for task in tasks) for label in whole}
     excess = {label: aggregate[label]["excess"] for label in whole}
-    safe, undecided, unsafe = stats.group_by_safety(excess, seeds)
+    within, undecided, unsafe = stats.group_by_safety(excess, seeds)
+    above = {label: above_limit(final, label, tasks) for label in within}
     bold, boxed = marks(stands, tasks)
     return Summary(
         labels=labels,
@@ -164,7 +173,8 @@ def summarise(
         ends={steps: _end(values, tasks, gone) for steps, values in ends(runs, horizon).items()},
         aggregate=aggregate,
         limit_at=1.0 if of == "ablation" else 0.0,
-        safe=tuple(safe),
+        safe=tuple(label for label in within if not above[label]),
+        partly={label: where for label, where in above.items() if where},
         undecided=tuple(undecided),
         unsafe=tuple(unsafe),
         partial=tuple(label for label in labels if label not in whole),
@@ -198,6 +208,23 @@ def normalised(
         "reward": [stats.normalise(values.reward, by.reward) for values, by in both],
         "regret": [stats.normalise(values.regret, by.regret) for values, by in both],
     }
+
+
+def above_limit(final: Mapping[Pair, Final], label: str, tasks: Sequence[str]) -> tuple[str, ...]:
+    """Tasks on which the IQM of the final cost is above the limit."""
+    return tuple(task for task in tasks if stats.iqm(final[label, task].excess) > 0)
+
+
+def _empty(run: RunLog) -> bool:
+    return not run.columns["env_steps"].size
+
+
+def _has_policy(run: RunLog) -> bool:
+    return run.done or (Path(run.path) / "checkpoint").exists()
+
+
+def _spelt(run: RunLog) -> str:
+    return f"{run.label} on {run.task}, seed {run.seed}"
 
 
 def _ordered(runs: Sequence[RunLog]) -> tuple[str, ...]:
@@ -267,8 +294,10 @@ def _incomplete(
     for (label, task, seed), run in sorted(have.items(), key=lambda item: item[0]):
         counted = (label, task) in final and seed in final[label, task].seeds
         name = f"{label} / {task} / seed {seed}"
-        if not run.columns["env_steps"].size:
+        if _empty(run) and _has_policy(run):
             lines.append(f"{name}: without history, so there is nothing to draw or compare")
+        elif _empty(run):
+            lines.append(f"{name}: stopped or still running before its first epoch was complete")
         elif not run.done:
             of = f" of {run.budget:,}" if run.budget else ""
             lines.append(f"{name}: unfinished, {run.steps:,}{of} steps")

@@ -25,13 +25,16 @@ from holdfast.runs.checkpoint import read_json
 from holdfast.runs.formats import read_foreign, read_parquet, read_run
 from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, complete
 
-# Settings that say where or how loudly a run went, not what was run. `steps` is no such: landing
-# and learning rates that decay depend on where a run will end.
+# Logging and placement settings: they do not change what was run.
 UNNAMED = frozenset(
     "seed env task epochs total_steps env_steps threads device folder path log_dir out "
     "save_every keep workers vectorise evaluate_every sinks wandb write_terminal use_eval "
     "experiment variant".split()
 )
+LENGTH = "steps"
+"""Names a setting within a suite, which states it on purpose: the final phase and learning rates
+that decay depend on where a run ends. Of runs on their own it does not: the report compares them at
+the steps that they have in common, and of one seed it takes the longest."""
 
 
 def load(
@@ -76,7 +79,7 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
             parts += ["withdrawn"] if gone else []
             # A preset stands for all that it sets.
             parts += [str(preset)] if preset and len(presets) > len(sources) else []
-            varying = _varying(few)
+            varying = [key for key in _varying(few) if key != LENGTH or suite(few[0])]
             usual = _usual(few, varying)
             for run in few:
                 values = [
@@ -139,6 +142,8 @@ def _without_duplicates(runs: Sequence[RunLog], skipped: list[str]) -> list[RunL
     best: dict[tuple[object, ...], RunLog] = {}
     for run in runs:
         settings = {k: v for k, v in run.config.items() if _names_a_setting(k)}
+        if not suite(run):
+            settings.pop(LENGTH, None)
         settings |= {"withdrawn": withdrawn(run)}
         spelt = json.dumps(settings, sort_keys=True)
         key = (run.source, suite(run), run.algorithm, run.task, run.seed, spelt)

@@ -77,9 +77,11 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
   host.replaceChildren(make("h3", {textContent: title}));
   const rows = groups.flatMap(g => g.rows);
   if (!rows.length) { host.append(make("div", {className: "empty", textContent: "nothing chosen"})); return; }
-  const height = 26 + groups.reduce((h, g) => h + (g.rows.length ? 22 + g.rows.length * 23 : 0), 0);
+  const longest = Math.max(...rows.map(r => r.name.length)), space = Math.max(150, 0.46 * Math.max(240, host.clientWidth - 30));
+  const above = 14 + 6.6 * longest > space, each = above ? 40 : 23; // a name that does not fit beside its bar stands above it
+  const height = 26 + groups.reduce((h, g) => h + (g.rows.length ? 22 + g.rows.length * each : 0), 0);
   const [root, width] = canvas(host, height, title);
-  const left = Math.min(Math.max(150, 0.46 * width), 14 + 6.6 * Math.max(...rows.map(r => r.name.length))), right = width - 46, letters = Math.floor((left - 8) / 6.4);
+  const left = above ? 16 : 14 + 6.6 * longest, right = width - 46, letters = Math.floor(width / 6.6);
   const high = domain ? domain[1] : Math.max(zero, reach(rows.map(r => r.est[2]))), low = domain ? domain[0] : Math.min(zero, ...rows.map(r => r.est[1]));
   const span = high - low || 1, x = v => left + Math.max(0, Math.min(1.02, (v - low) / span)) * (right - left);
   if (unsafe) draw("rect", {x: x(zero), y: 0, width: Math.max(0, right - x(zero)), height: height - 22, style: "fill:var(--shade)"}, root);
@@ -94,33 +96,32 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
     if (group.title) draw("text", {x: 0, y: y + 15, class: "group", style: `fill:var(--${group.tone})`}, root, group.title);
     y += 22;
     for (const row of group.rows) {
-      const [v, a, b] = row.est, middle = y + 11, beyond = v > high, line = draw("g", {}, root);
-      draw("rect", {x: 0, y, width, height: 23, fill: "transparent"}, line);
+      const [v, a, b] = row.est, middle = y + each - 12, beyond = v > high, line = draw("g", {}, root);
+      draw("rect", {x: 0, y, width, height: each, fill: "transparent"}, line);
       const name = row.name.length > letters ? row.name.slice(0, letters - 1) + "…" : row.name;
-      draw("text", {x: left - 8, y: middle + 4, "text-anchor": "end", class: "strong"}, line, name);
-      draw("rect", {x: Math.min(x(zero), x(v)), y: middle - 7, width: Math.max(1, Math.abs(x(v) - x(zero))), height: 14, rx: 2, style: `fill:${colour(row.i)};opacity:${{unsafe: 0.45, undecided: 0.65}[group.tone] ?? 0.85}`}, line);
+      draw("text", above ? {x: 0, y: y + 13, class: "strong"} : {x: left - 8, y: middle + 4, "text-anchor": "end", class: "strong"}, line, name);
+      draw("rect", {x: Math.min(x(zero), x(v)), y: middle - 7, width: Math.max(1, Math.abs(x(v) - x(zero))), height: 14, rx: 2, style: `fill:${colour(row.i)};opacity:${{unsafe: 0.45, undecided: 0.65, partly: 0.75}[group.tone] ?? 0.85}`}, line);
       if (!beyond) {
         draw("line", {x1: x(a), x2: x(b), y1: middle, y2: middle, style: "stroke:var(--ink);stroke-width:1.5"}, line);
         for (const end of [a, b]) if (end <= high) draw("line", {x1: x(end), x2: x(end), y1: middle - 4, y2: middle + 4, style: "stroke:var(--ink);stroke-width:1.5"}, line);
       }
       draw("text", {x: width, y: middle + 4, "text-anchor": "end", class: "strong"}, line, format(v) + (beyond ? " ▸" : ""));
       line.addEventListener("pointermove", event => showTip(event, row.name, [[row.i, title, triple(row.est)], ...(row.more || [])]));
-      y += 23;
+      y += each;
     }
   }
   if (note) host.append(make("p", {className: "note", textContent: note}));
 }
 
 // series: [{i, name, x, y, low, high}]; refs: [[y, text]]
-function lineChart(host, title, series, {refs = [], band = true, log = false, xText = plain, top = null, bottom = null, height = 200, xTitle = "", calm = false, from = null} = {}) {
+function lineChart(host, title, series, {refs = [], band = true, log = false, xText = plain, top = null, bottom = null, height = 200, xTitle = "", from = null} = {}) {
   host.replaceChildren(make("h3", {textContent: title}));
   const shown = series.filter(s => s.y.some(isFinite));
   if (!shown.length) { host.append(make("div", {className: "empty", textContent: "no data for this choice"})); return; }
   const [root, width] = canvas(host, height, title);
   const scale = v => log ? Math.log10(1 + Math.max(0, v)) : v;
-  const late = values => values.filter((v, k) => isFinite(v) && (!calm || k > values.length * 0.25));
   const upper = s => band && s.high ? s.high : s.y, lower = s => band && s.low ? s.low : s.y; // the worst seed is on the chart
-  const peaks = shown.map(s => Math.max(...late(upper(s)))), floors = shown.map(s => Math.min(...lower(s).filter(isFinite)));
+  const peaks = shown.map(s => Math.max(...upper(s).filter(isFinite))), floors = shown.map(s => Math.min(...lower(s).filter(isFinite)));
   const most = Math.max(0, log ? Math.max(...peaks) : reach(peaks), ...refs.map(r => r[0] * 1.15)), least = -reach(floors.map(v => -v));
   const yTop = scale(top ?? most + 0.04 * (most - Math.min(0, least))) || 1, yLow = scale(bottom ?? Math.min(0, least));
   const xs = shown.flatMap(s => [s.x[0], s.x[s.x.length - 1]]), xLow = from ?? Math.min(...xs), xHigh = Math.max(...xs);
@@ -144,6 +145,8 @@ function lineChart(host, title, series, {refs = [], band = true, log = false, xT
   };
   if (band) for (const s of shown) if (s.low) draw("path", {d: path(s, s.high, false) + path(s, s.low, true) + "Z", "data-i": s.i, style: `fill:${colour(s.i)};opacity:${shown.length > 7 ? 0.07 : 0.14}`}, plot);
   for (const s of shown) draw("path", {d: path(s, s.y, false), fill: "none", "data-i": s.i, "stroke-dasharray": dash(s.i), style: `stroke:${colour(s.i)};stroke-width:1.7;stroke-linejoin:round`}, plot);
+  // A value between two missing ones, such as that of the only epoch, is no line.
+  for (const s of shown) s.y.forEach((v, k) => { if (isFinite(v) && !isFinite(s.y[k - 1]) && !isFinite(s.y[k + 1])) draw("circle", {cx: X(s.x[k]).toFixed(1), cy: Y(v).toFixed(1), r: 3, class: "single", "data-i": s.i, style: `fill:${colour(s.i)}`}, plot); });
   // What a wild seed would flatten the others for is cut off, and marked at the frame.
   const cut = (s, values, beyond, edge, d) => {
     const worst = values.reduce((best, v, k) => isFinite(v) && beyond(scale(v)) && (best < 0 || Math.abs(v) > Math.abs(values[best])) ? k : best, -1);

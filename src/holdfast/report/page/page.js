@@ -10,6 +10,9 @@ const ENDS = [
   ...data.ends.map(end => ({...end, seeds: key => end.seeds[key], bold: new Set(end.bold), boxed: new Set(end.boxed)})),
 ];
 const METRICS = {reward: "Return", cost: "Cost", regret: "Cost regret"};
+// With several constraints the cost is that of the worst, in units of its limit; regrets add up.
+const several = t => tasks[t].shared > 1;
+const heading = (metric, t) => metric === "cost" && several(t) ? `Cost / limit, the worst of ${tasks[t].shared} constraints` : metric === "regret" && several(t) ? `Cost regret, the sum over ${tasks[t].shared} constraints` : METRICS[metric];
 const MANY = 6; // methods beyond which raw lines are a thicket
 const remember = "holdfast-report:" + data.title + names.join();
 
@@ -72,13 +75,16 @@ function unitText(kind) {
 }
 
 // From one seed nothing is decided, nor where the interval reaches across the limit.
-const TONES = {safe: "PROBABLY SAFE", undecided: "UNDECIDED", unsafe: "PROBABLY UNSAFE"};
+const TONES = {safe: "PROBABLY SAFE", partly: "SAFE ON SOME TASKS", undecided: "UNDECIDED", unsafe: "PROBABLY UNSAFE"};
 function tone(l) {
   const [, low, high] = aggregate(l, "excess"), alone = chosenTasks().some(t => final(l, t).seeds.length < 2);
-  return alone ? "undecided" : high <= 0 ? "safe" : low > 0 ? "unsafe" : "undecided";
+  return alone ? "undecided" : high <= 0 ? (broken(l).length ? "partly" : "safe") : low > 0 ? "unsafe" : "undecided";
 }
 
-const kept = l => `${chosenTasks().filter(t => iqm(final(l, t).excess) <= 0).length} of ${state.tasks.size}`;
+// Tasks on which the final cost is above the limit, though the mean over all may be below.
+const broken = l => chosenTasks().filter(t => iqm(final(l, t).excess) > 0);
+const kept = l => `${state.tasks.size - broken(l).length} of ${state.tasks.size}`;
+const partly = l => `${names[l]} is safe on ${kept(l)} tasks and above the limit on ${broken(l).map(t => tasks[t].short).join(", ")}`;
 
 // One method is compared with its limit, task by task.
 function alone(hosts, l, left) {
@@ -96,7 +102,7 @@ function overview() {
   const shown = complete(), left = chosenLabels().filter(l => !shown.includes(l) && !withdrawn.has(l)).map(l => names[l]);
   const rows = (metric, group) => shown.filter(l => tone(l) === group)
     .sort((a, b) => (state.order === "reward" ? -1 : 1) * (aggregate(a, state.order)[0] - aggregate(b, state.order)[0]))
-    .map(l => ({i: l, name: names[l], est: aggregate(l, metric), more: [[null, "runs", chosenTasks().reduce((n, t) => n + final(l, t).seeds.length, 0)], [null, "tasks within the limit", kept(l)]]}));
+    .map(l => ({i: l, name: names[l] + (group === "partly" ? `, ${kept(l)}` : ""), est: aggregate(l, metric), more: [[null, "runs", chosenTasks().reduce((n, t) => n + final(l, t).seeds.length, 0)], [null, "tasks within the limit", kept(l)]]}));
   const groups = metric => Object.entries(TONES).map(([key, title]) => ({title, tone: key, rows: rows(metric, key)}));
   const hosts = ["excess", "reward", "regret"].map(() => make("div", {className: "card"}));
   at("bars").replaceChildren(...hosts);
@@ -109,7 +115,8 @@ function overview() {
   barChart(hosts[2], `Cost regret, relative to ${unitText("regret")}`, groups("regret"));
   const whole = state.tasks.size === tasks.length;
   at("aggregate-note").textContent = "Interquartile mean over seeds and chosen tasks with its 95 % stratified bootstrap interval" +
-    (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit; probably unsafe: all of it above; undecided: across it, or from a single seed. An average can hide a task whose limit is broken: hover shows how many are kept, the final table which." +
+    (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit; probably unsafe: all of it above; undecided: across it, or from a single seed. Probably safe also needs that no task is above its limit." +
+    shown.filter(l => tone(l) === "partly").map(l => ` ${partly(l)}.`).join("") +
     (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed, which says nothing of chance: no method with such a cell is called safe or unsafe." : "") +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "") +
     (withdrawn.size ? ` Withdrawn by their authors, hence in tables and curves only: ${[...withdrawn].map(l => names[l]).join(", ")}.` : "");
@@ -148,7 +155,7 @@ function learning() {
       const logged = chosenLabels().map(l => curve(l, t, metric)).filter(Boolean);
       const series = state.smooth && metric !== "regret" ? logged.map(smoothed) : logged;
       const refs = metric === "cost" ? tasks[t].limits.map(b => [b, `limit ${plain(b)}`]) : [];
-      lineChart(host, METRICS[metric], series, {refs, band: state.band, log: state.log && metric === "regret", calm: metric === "reward", from: 0});
+      lineChart(host, heading(metric, t), series, {refs, band: state.band, log: state.log && metric === "regret", from: 0});
     }
   }
   if (!state.tasks.size) at("multiples").append(make("div", {className: "empty", textContent: "no task chosen"}));
@@ -164,7 +171,7 @@ function sortable(host, id, columns, rows) {
   const head = make("tr"), body = make("tbody");
   columns.forEach((c, k) => {
     const arrow = sort && sort.column === k ? (sort.sign > 0 ? " ▲" : " ▼") : "";
-    const button = make("button", {textContent: c.title + arrow, title: "sort", onclick: () => {
+    const button = make("button", {textContent: c.title + arrow, title: c.help ?? "sort", onclick: () => {
       const first = typeof c.value(rows[0] ?? {}) === "string" ? 1 : -1;
       state.sort[id] = sort && sort.column === k ? {column: k, sign: -sort.sign} : {column: k, sign: first};
       update();
@@ -198,8 +205,10 @@ function finalTable() {
       const [v, low, high] = found[m], value = make("span", {textContent: one(v)});
       if (m === "reward" && end.bold.has(key)) value.className = "best";
       if (m === "regret" && end.boxed.has(key)) value.className = "box";
-      if (m === "cost" && tasks[t].limits.length === 1 && +v.toFixed(1) >= tasks[t].limits[0]) value.className = "over";
-      const spread = end.seeds(key) > 1 ? `[${one(low)}, ${one(high)}]` : "one seed";
+      const part = m === "cost" && several(t), text = part ? share : one;
+      if (part) value.textContent = share(v);
+      if (m === "cost" && tasks[t].limits.length === 1 && +v.toFixed(part ? 3 : 1) >= tasks[t].limits[0]) value.className = "over";
+      const spread = end.seeds(key) > 1 ? `[${text(low)}, ${text(high)}]` : "one seed";
       stack.append(make("div", {}, value, make("span", {className: "ci", textContent: spread})));
     }
     return stack;
@@ -211,6 +220,7 @@ function finalTable() {
   sortable(at("final"), "final", [who, ...columns], rows);
   at("table-note").textContent = (state.metric === "all" ? "Return, cost and cost regret, one below the other: " : "") +
     "IQM over seeds with the 95 % bootstrap interval. Bold: highest return; boxed: lowest regret, both only among methods whose cost, as printed, is below the limit; coloured costs are not. " +
+    (chosenTasks().some(several) ? "With several constraints the cost is that of the worst one, in percent of its limit. " : "") +
     (rows.some(row => row.end.steps) ? "Runs that went further stand once more at their own end, marked “at …” and compared with those of that length only. " : "") +
     (data.smoothed ? "Regrets are of the smoothed costs, since not every run logs the raw ones. " : "Regrets are of the raw costs of each epoch. ") + "Click a task to sort.";
 }
@@ -332,6 +342,7 @@ function lead() {
   at("lead").textContent = `${many(names.length, "algorithm")} · ${many(tasks.length, "task")} · ${many(data.runs, "run")} (${data.done.toLocaleString("en")} finished) · ${many(data.rows, "epoch")}. Compared at ${steps} environment steps` +
     (data.done ? ", the most that all finished runs have in common." : ": nothing is finished yet, so this is provisional.");
   if (data.without_history.length) at("lead").textContent += ` Saved without the history of its training, hence nowhere below: ${data.without_history.join("; ")}.`;
+  if (data.without_epoch.length) at("lead").textContent += ` Without a complete epoch, stopped or still running: ${data.without_epoch.join("; ")}.`;
   at("foot").textContent = "Made by Holdfast. Statistics: interquartile means, stratified bootstrap over seeds within tasks. This page needs no network.";
   if (data.watch) {
     at("live").hidden = false;
@@ -350,6 +361,7 @@ at("order").onchange = event => { state.order = event.target.value; update(); };
 at("band").onchange = event => { state.band = event.target.checked; update(); };
 at("smooth").onchange = event => { state.smooth = event.target.checked; update(); };
 at("log").onchange = event => { state.log = event.target.checked; update(); };
+at("held-more").ontoggle = edges;
 at("reference").onchange = event => { state.reference = +event.target.value; update(); };
 at("theme").onclick = () => {
   const dark = state.theme ? state.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
