@@ -29,8 +29,8 @@ from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, complete
 # and learning rates that decay depend on where a run will end.
 UNNAMED = frozenset(
     "seed env task epochs total_steps env_steps threads device folder path log_dir out "
-    "save_every keep workers vectorise evaluate_every sinks wandb write_terminal use_eval "
-    "experiment variant".split()
+    "save_every keep workers vectorise evaluate_every evaluate_episodes sinks wandb "
+    "write_terminal use_eval experiment variant".split()
 )
 
 

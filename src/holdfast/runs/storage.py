@@ -102,8 +102,11 @@ def contents(place: Place, small: bool = False) -> Files:
 
 def _wanted(names: Iterable[str], small: bool) -> list[str]:
     names = list(names)
-    wanted = [name for name in names if "checkpoint" not in PurePosixPath(name).parts]
-    states = sorted(posixpath.dirname(name) for name in names if name.endswith("/state.json"))
+    parts = {name: set(PurePosixPath(name).parts) for name in names}
+    left_out = {"checkpoint", "best"} if small else {"checkpoint"}
+    wanted = [name for name in names if not parts[name] & left_out]
+    saved = [name for name in names if "checkpoint" in parts[name]]
+    states = sorted(posixpath.dirname(name) for name in saved if name.endswith("/state.json"))
     if states and not small:
         wanted += [name for name in names if posixpath.dirname(name) == states[-1]]
     return wanted

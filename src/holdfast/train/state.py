@@ -23,7 +23,7 @@ from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
 from holdfast.run import Run
 from holdfast.train.environment import Spaces
 
-INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE = range(6)
+INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE, EVALUATION = range(7)
 """Purposes of randomness."""
 
 

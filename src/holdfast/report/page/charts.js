@@ -112,7 +112,7 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
 }
 
 // series: [{i, name, x, y, low, high}]; refs: [[y, text]]
-function lineChart(host, title, series, {refs = [], band = true, log = false, xText = plain, top = null, bottom = null, height = 200, xTitle = "", calm = false, from = null} = {}) {
+function lineChart(host, title, series, {refs = [], marks = [], band = true, log = false, xText = plain, top = null, bottom = null, height = 200, xTitle = "", calm = false, from = null} = {}) {
   host.replaceChildren(make("h3", {textContent: title}));
   const shown = series.filter(s => s.y.some(isFinite));
   if (!shown.length) { host.append(make("div", {className: "empty", textContent: "no data for this choice"})); return; }
@@ -144,6 +144,8 @@ function lineChart(host, title, series, {refs = [], band = true, log = false, xT
   };
   if (band) for (const s of shown) if (s.low) draw("path", {d: path(s, s.high, false) + path(s, s.low, true) + "Z", "data-i": s.i, style: `fill:${colour(s.i)};opacity:${shown.length > 7 ? 0.07 : 0.14}`}, plot);
   for (const s of shown) draw("path", {d: path(s, s.y, false), fill: "none", "data-i": s.i, "stroke-dasharray": dash(s.i), style: `stroke:${colour(s.i)};stroke-width:1.7;stroke-linejoin:round`}, plot);
+  // Evaluations while training: a filled dot was safe by its own fresh episodes.
+  for (const m of marks) if (m.y !== null) draw("title", {}, draw("circle", {cx: X(m.x), cy: Y(m.y), r: 3, class: "evaluated", style: `stroke:${colour(m.i)};fill:${m.safe ? colour(m.i) : "var(--card, white)"}`}, plot), `fresh episodes: ${format(m.y)}${m.safe ? ", safe" : ""}`);
   // What a wild seed would flatten the others for is cut off, and marked at the frame.
   const cut = (s, values, beyond, edge, d) => {
     const worst = values.reduce((best, v, k) => isFinite(v) && beyond(scale(v)) && (best < 0 || Math.abs(v) > Math.abs(values[best])) ? k : best, -1);
