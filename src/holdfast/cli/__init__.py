@@ -110,6 +110,7 @@ COMMANDS = {
         Command("watch", "shipping.watch_command", "film a trained policy"),
         Command("certify", "shipping.certify_command", "a model card: what is known of its safety"),
         Command("export", "shipping.export_command", "the policy as ONNX, or for NumPy alone"),
+        Command("zoo", "zoo.zoo_command", "trained policies that come with the library"),
         Command("envs", "looking.envs_command", "tasks, and a description of one"),
         Command("check", "looking.check_command", "find faults in your environment"),
         Command("bench", "comparing.bench", "run a whole comparison"),

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from holdfast.runs.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
+from holdfast.runs.zoo import checked, is_zoo
 
 Files = dict[str, bytes | None]
 """Relative name → content, in the order of writing; None: it is gone."""
@@ -140,7 +141,13 @@ COPIES: dict[Path, Copy] = {}
 
 
 def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
-    """A path as it is; a URI as a copy that lasts as long as this process."""
+    """A path as it is; a URI, or a policy of the zoo, as a copy that lasts as this process does."""
+    if is_zoo(where):
+        name, files = checked(where)
+        folder = Path(tempfile.mkdtemp(prefix="holdfast-")) / name
+        atexit.register(shutil.rmtree, folder.parent, True)
+        deliver(Disk(folder), files)
+        return folder
     if not is_uri(where):
         return Path(where)
     uri = os.fspath(where).rstrip("/")
