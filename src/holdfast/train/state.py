@@ -167,8 +167,8 @@ def first_view(network: Network, spaces: Spaces) -> Normaliser:
             mean[here], scale[here] = low, high - low
         else:  # numbers beside images: to [-1, 1] where they have bounds
             known = (np.abs(low) < BEYOND) & (np.abs(high) < BEYOND)
-            mean[here] = np.where(known, low / 2 + high / 2, 0.0)
-            scale[here] = np.where(known, high / 2 - low / 2, 1.0)
+            low, high = np.where(known, low, -1.0), np.where(known, high, 1.0)
+            mean[here], scale[here] = (low + high) / 2, (high - low) / 2
     return Normaliser(mean, scale**2, 1.0)
 
 
