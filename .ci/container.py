@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Try the Dockerfile: build and run it where a builder is, else run its steps in empty environments.
+"""Try the Dockerfile: build and run it where a builder is, else run its steps without one.
 
 Without a builder each stage is a fresh virtual environment in a folder that stands for the root of
 its file system. What needs root there (system packages, users) is named and left out.
