@@ -101,7 +101,7 @@ BETA = (Dimension("beta", 0.1, 10.0),)
 def searched(out, count, study=None, engine=None):
     study, asked = begin(out, study or Study(RUN, BETA, allow=0.0, wave=2))
     engine = engine or Synthetic(out)
-    return search(study, asked, out, count, engine, lambda _: Silent(), lambda _: None)[0]
+    return search(study, asked, out, count, lambda _: Silent(), lambda _: None, 0, engine)[0]
 
 
 def test_the_search_finds_the_constrained_optimum(tmp_path):

@@ -84,7 +84,7 @@ def tune_command(args: list[str]) -> None:
     )
     checked(given)
     load_optuna()
-    run, options = parse_run(*names, rest)
+    run, options = parse_run(names[0], names[1], rest)
     space = parse_space(run, given.search)
     folder = here(given.out or Path("runs") / f"tune_{run.name}_{plain_word(run.env).strip('-.')}")
     jobs = given.jobs or max(1, cores() // given.threads)
@@ -104,17 +104,15 @@ def tune_command(args: list[str]) -> None:
     with locked(folder / ".lock") as mine:
         if not mine:
             raise ValueError(f"'{folder}' is being searched by another process; wait for it.")
-        engine = (
-            Ray(folder, given.jobs, given.threads, given.cluster)
-            if given.cluster
-            else Local(folder, jobs, given.threads)
-        )
         board = lambda cells: _board(cells, folder, console, options.quiet)
         told = lambda trial: console.print(_line(study, trial), markup=False, soft_wrap=True)
+        shared = study, asked, folder, given.trials, board, told, given.retries
         try:
-            trials, failed = search(
-                study, asked, folder, given.trials, engine, board, told, given.retries
-            )
+            if given.cluster:
+                ray = Ray(folder, given.jobs, given.threads, given.cluster)
+                trials, failed = search(*shared, ray)
+            else:
+                trials, failed = search(*shared, Local(folder, jobs, given.threads))
         except KeyboardInterrupt as stop:
             stop.add_note(f"all trials so far are kept in '{folder}', and the same command goes on")
             raise
@@ -124,7 +122,7 @@ def tune_command(args: list[str]) -> None:
 def checked(given: Tuning) -> None:
     for name, value, least in (
         ("trials", given.trials, 1),
-        ("jobs", given.jobs or 1, 1),
+        ("jobs", 1 if given.jobs is None else given.jobs, 1),
         ("threads", given.threads, 1),
         ("retries", given.retries, 0),
     ):

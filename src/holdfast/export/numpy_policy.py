@@ -138,18 +138,17 @@ class Policy:
         layers, count = self.layers, len(self.network["channels"])
         image, first = self.network["image"], self.network["colours_first"]
         if not self.network.get("images"):
-            return self.convolve(seen, layers[:count], *image, first), layers[count:]
+            return self.convolve(seen, layers[:count], image, first), layers[count:]
         parts, rest = [], np.ones(self.size, np.bool_)
         for begin, *shape, first in self.network["images"]:
             here = slice(begin, begin + int(np.prod(shape)))
-            parts.append(self.convolve(seen[:, here], layers[:count], *shape, first))
+            parts.append(self.convolve(seen[:, here], layers[:count], shape, first))
             rest[here], layers = False, layers[count:]
         return np.concatenate([*parts, seen[:, None, rest]], -1), layers
 
-    def convolve(
-        self, seen: Any, layers: Any, height: int, width: int, colours: int, first: bool
-    ) -> Any:
+    def convolve(self, seen: Any, layers: Any, image: Any, first: bool) -> Any:
         """Kernels of 3 x 3 pixels at every second pixel of images, 0 beyond their borders."""
+        height, width, colours = image
         x = seen.reshape(-1, height, width, colours)
         if first:
             x = seen.reshape(-1, colours, height, width).transpose(0, 2, 3, 1)

@@ -56,10 +56,10 @@ def search(
     asked: list[dict[str, float | int | str | bool]],
     out: Path,
     count: int,
-    engine: Engine[Job],
     board: Callable[[Sequence[Cell]], Board],
     told: Callable[[Trial], None],
-    retries: int = 2,
+    retries: int,
+    engine: Engine[Job],
 ) -> tuple[list[Trial], dict[str, str]]:
     """Train until `count` trials have ended; all trials, and why some of them failed.
 
