@@ -34,6 +34,7 @@ def export_command(
             --evaluate-every), or that of an epoch whose checkpoint is kept.
     """
     from holdfast.agent import Agent
+    from holdfast.runs.storage import called
 
     agreement = Agent.load(run, which=which).export(out)
     console = Console(highlight=False)
@@ -42,7 +43,7 @@ def export_command(
     console.print(f"Checked: {agreement}", soft_wrap=True)
     console.print(
         "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
-        f"with sampled ones: holdfast evaluate {run}{_which(which)} --greedy",
+        f"with sampled ones: holdfast evaluate {called(run)}{_which(which)} --greedy",
         soft_wrap=True,
         markup=False,
     )

@@ -140,6 +140,16 @@ COPIES: dict[Path, Copy] = {}
 """Of this process, by their folder."""
 
 
+NAMES: dict[Path, str] = {}
+"""Copies of policies of the zoo, by their folder."""
+
+
+def called(folder: Path) -> str:
+    """What a user calls a folder: the URI or the name in the zoo that it is a copy of, or itself."""
+    copied = COPIES.get(folder)
+    return NAMES.get(folder, str(folder)) if copied is None else copied.uri
+
+
 def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
     """A path as it is; a URI, or a policy of the zoo, as a copy that lasts as this process does."""
     if is_zoo(where):
@@ -147,6 +157,7 @@ def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="holdfast-")) / name
         atexit.register(shutil.rmtree, folder.parent, True)
         deliver(Disk(folder), files)
+        NAMES[folder] = os.fspath(where)
         return folder
     if not is_uri(where):
         return Path(where)
