@@ -145,7 +145,7 @@ NAMES: dict[Path, str] = {}
 
 
 def called(folder: Path) -> str:
-    """What a user calls a folder: the URI or the name in the zoo that it is a copy of, or itself."""
+    """What a user calls a folder: the URI or zoo name that it is a copy of, or its own path."""
     copied = COPIES.get(folder)
     return NAMES.get(folder, str(folder)) if copied is None else copied.uri
 
