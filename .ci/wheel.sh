@@ -8,8 +8,9 @@ trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 python="${PYTHON:-python3}"
 unset PYTHONPATH
 "$python" -m venv "$work/build"
-"$work/build/bin/python" -m pip --disable-pip-version-check install --quiet "hatchling>=1.26"
+"$work/build/bin/python" -m pip --disable-pip-version-check install --quiet "hatchling>=1.26" "twine>=6.1"
 (cd "$root" && "$work/build/bin/python" -m hatchling build --directory "$work/dist")
+"$work/build/bin/python" -m twine check --strict "$work"/dist/*
 mkdir "$work/empty" "$work/out"
 chmod 755 "$work"
 "$python" -m venv "$work/user"

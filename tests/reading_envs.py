@@ -66,3 +66,33 @@ class Tiles(gym.Env[Any, Any]):
 
     def _see(self) -> Any:
         return self.image[None] if self.colours_first else self.image[..., None]
+
+
+class Signpost(Tiles):
+    """Tiles beside a vector: say the kind of the tiles and the sign of the vector's first number.
+
+    The two are independent coins. Who reads only one of them is right with probability 1/2 at most,
+    and who reads neither with 1/4.
+    """
+
+    action_space = gym.spaces.Discrete(4)
+
+    def __init__(self, size: int = 12, colours_first: bool = False) -> None:
+        super().__init__(size, colours_first)
+        sign = gym.spaces.Box(np.float32([-2.0, -np.inf]), np.float32([2.0, np.inf]))
+        parts = {"camera": self.observation_space, "gear": gym.spaces.Discrete(3), "sign": sign}
+        self.observation_space = gym.spaces.Dict(parts)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        gym.Env.reset(self, seed=seed)
+        self.turn, self.gear = int(self.np_random.integers(2)), int(self.np_random.integers(3))
+        self.noise = self.np_random.normal()
+        return super().reset(options=options)
+
+    def step(self, action: Any) -> Any:
+        right = int(action) == 2 * self.kind + self.turn
+        return self._see(), float(right), True, False, {"cost": float(not right)}
+
+    def _see(self) -> Any:
+        sign = np.float32([2.0 * (2 * self.turn - 1), self.noise])
+        return {"camera": super()._see(), "gear": np.int64(self.gear), "sign": sign}

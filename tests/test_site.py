@@ -243,8 +243,8 @@ def unknown_flags(line, helps):
         yield words[1]
         return
     known = helps[words[1]]
-    if words[1] == "train" and words[2] in ALGORITHMS:
-        known = reference.help_of(COMMANDS["train"].call, [words[2], "ENV", "--help"])
+    if words[1] in ("train", "tune") and words[2] in ALGORITHMS:  # tune takes train's options too
+        known += reference.help_of(COMMANDS["train"].call, [words[2], "ENV", "--help"])
     for word in words[2:]:
         flag = word.partition("=")[0]
         if re.match(r"--?[a-z]", flag) and not re.search(rf"(?<![\w-]){flag}(?![\w-])", known):

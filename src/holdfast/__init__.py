@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.run import Run, make_run
     from holdfast.train import Epoch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ALGORITHMS",

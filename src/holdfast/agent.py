@@ -31,9 +31,10 @@ from holdfast.film.views import open_view
 from holdfast.own_barrier import settled
 from holdfast.process import versions
 from holdfast.run import PresetName, Run, configure, make_run
-from holdfast.runs.checkpoint import CheckpointError
+from holdfast.runs.checkpoint import CheckpointError, Which
+from holdfast.runs.evaluations import open_evaluator, refuse_given
 from holdfast.runs.folder import Folder, create, load_state, open_folder
-from holdfast.runs.progress import rows_until
+from holdfast.runs.progress import EVALUATIONS, Row, rows_until
 from holdfast.runs.sinks import Sink, TensorBoard, closed_after
 from holdfast.runs.spaces import describe_space
 from holdfast.runs.storage import local_copy
@@ -66,6 +67,8 @@ class Agent:
         self.state: State | None = None
         self.metrics: list[dict[str, float | int]] = []
         """One row for each epoch so far."""
+        self.evaluations: list[Row] = []
+        """One row for each evaluation while training (`evaluate_every`)."""
         self._given: Given = (None, None)
         """Environment and cost function, as they were passed to `learn`."""
         self._trusted = False
@@ -108,6 +111,7 @@ class Agent:
         env, cost = self._sources(env, cost)
         run = self._next_run((env, cost), int(total_steps), settings)
         self._trusted |= trust_env
+        refuse_given(run, (env, cost))
         envs = open_env(run, env, cost, trusted=self._trusted)
         self._given = env, cost
         with ExitStack() as opened:
@@ -126,16 +130,25 @@ class Agent:
                 shown.append(TensorBoard(Path(tensorboard), begin))
             if out is not None:
                 folder = self._folder(Path(out), envs)
-                epochs = train_in_folder(folder, envs, shown, self.state, on_progress)
+                source = env, cost
+                epochs = train_in_folder(folder, envs, shown, self.state, on_progress, source)
+                judge = None
             else:
                 epochs = train(self.run, envs, self.state, on_progress)
+                judge = open_evaluator(self.run, spaces, (env, cost))
+            if judge is not None:
+                opened.callback(judge.close)
             for epoch in opened.enter_context(closing(epochs)):
                 for sink in shown if out is None else ():  # in a folder it comes before saving
                     sink.write(epoch.env_steps, epoch.metrics)
                 self.state = epoch.state
                 self.metrics.append(epoch.metrics)
+                if judge is not None and judge(epoch) is not None:
+                    self.evaluations.append(judge.rows[-1])
                 if callback is not None and callback(epoch) is False:
                     break
+        if out is not None and self.state is not None:
+            self.evaluations = [*rows_until(Path(out) / EVALUATIONS, self.state.epoch)]
         return self
 
     def _sources(self, env: EnvSource | VecEnv | None, cost: CostFunction | str | None) -> Given:
@@ -176,7 +189,7 @@ class Agent:
         else:
             folder = Folder(path, self.run, spaces)
         if state is not None:
-            write_run(folder, state, self.metrics)
+            write_run(folder, state, self.metrics, self.evaluations)
         return folder
 
     def _adopt(self, run: Run, spaces: Spaces) -> None:
@@ -382,16 +395,18 @@ class Agent:
         An earlier save of the same run may be there; later epochs or another run are refused.
         """
         state, spaces = self._trained()
-        write_run(Folder(Path(path), self.run, spaces), state, self.metrics)
+        write_run(Folder(Path(path), self.run, spaces), state, self.metrics, self.evaluations)
 
     @classmethod
-    def load(cls, path: str | Path, trust_env: bool = False) -> Agent:
+    def load(cls, path: str | Path, trust_env: bool = False, which: Which = "newest") -> Agent:
         """The agent of a run folder, a path or URI (s3://...), from its newest whole checkpoint.
 
-        `trust_env` allows it to import the environment that the folder names, when it is needed.
+        `which` may also be "best", the best policy that was safe by its own fresh episodes (see
+        `evaluate_every`), or the epoch of a checkpoint that is kept. `trust_env` allows it to
+        import the environment that the folder names, when it is needed.
         """
         folder = open_folder(local_copy(path))
-        state, _ = load_state(folder)
+        state, _ = load_state(folder, which)
         if state is None:
             raise CheckpointError(
                 f"'{path}' holds no checkpoint yet; continue it with `holdfast resume {path}`."
@@ -400,6 +415,7 @@ class Agent:
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
         agent._trusted = trust_env
         agent.metrics = rows_until(folder.path / "progress.csv", state.epoch)
+        agent.evaluations = [*rows_until(folder.path / EVALUATIONS, state.epoch)]
         return agent
 
     def _trained(self) -> tuple[State, Spaces]:

@@ -26,6 +26,7 @@ from holdfast.core.episodes import CostEstimate
 from holdfast.core.networks import ACTIVATIONS
 from holdfast.core.noise_time import NoiseSetting
 from holdfast.core.types import check_range
+from holdfast.core.verdict import FEWEST
 from holdfast.envs.base import Vectorise
 from holdfast.register import PRESETS, PresetName, preset_values
 from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
@@ -124,7 +125,11 @@ class Run:
     save_every: int = 1
     """Epochs between two checkpoints."""
     keep: int = 2
-    """Checkpoints that are kept."""
+    """Checkpoints that are kept, the newest ones; `--which EPOCH` loads any of them."""
+    evaluate_every: int = 0
+    """Epochs between two evaluations by fresh episodes; they keep the best safe policy; 0: none."""
+    evaluate_episodes: int = 20
+    """Fresh episodes of each evaluation while training."""
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -142,6 +147,12 @@ class Run:
         sizes = ("steps", "num_envs", "epoch_steps", "save_every", "keep")
         check_range(self, "[1, inf)", "the defaults are usual", *sizes)
         check_range(self, "[0, inf)", "0 is usual", "seed", "workers", "schedule_steps")
+        check_range(self, "[0, inf)", "0 is off", "evaluate_every")
+        if not FEWEST <= self.evaluate_episodes <= 10**6:
+            raise ValueError(
+                f"evaluate_episodes={self.evaluate_episodes} must be at least {FEWEST} and at most "
+                "a million: fewer do not show how far costs spread; 20 is usual."
+            )
         if 0 < self.schedule_steps < self.steps:
             raise ValueError(
                 f"schedule_steps={self.schedule_steps} must be 0 or at least steps={self.steps}: a "

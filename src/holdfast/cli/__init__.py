@@ -33,11 +33,11 @@ class Command:
     def call(self, args: list[str]) -> None:
         """Import the function and call it with these arguments, parsed by its own signature.
 
-        `train` parses them itself, as its options depend on the algorithm.
+        `train` and `tune` parse them themselves, as their options depend on the algorithm.
         """
         module, _, function = self.place.partition(".")
         found = getattr(importlib.import_module(f"holdfast.cli.{module}"), function)
-        if self.name == "train":
+        if self.name in ("train", "tune"):
             found(args)
         else:
             # tyro keeps the line breaks of an argument's help, whatever the width.
@@ -110,9 +110,11 @@ COMMANDS = {
         Command("watch", "shipping.watch_command", "film a trained policy"),
         Command("certify", "shipping.certify_command", "a model card: what is known of its safety"),
         Command("export", "shipping.export_command", "the policy as ONNX, or for NumPy alone"),
+        Command("zoo", "zoo.zoo_command", "trained policies that come with the library"),
         Command("envs", "looking.envs_command", "tasks, and a description of one"),
         Command("check", "looking.check_command", "find faults in your environment"),
         Command("bench", "comparing.bench", "run a whole comparison"),
+        Command("tune", "tuning.tune_command", "search for settings that keep the limit"),
         Command("report", "comparing.report_command", "compare runs in one page"),
         Command("solve", "exact.solve", "the optimum of a finite CMDP, exactly"),
         Command("verify", "exact.verify", "check the theorems numerically"),

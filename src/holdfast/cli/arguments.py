@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import UseAppendAction, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
+from holdfast.runs.checkpoint import Which
 from holdfast.runs.storage import local_copy
 
 Value = TypeVar("Value")
@@ -41,12 +42,25 @@ def whole(text: str) -> int:
     return int(number)
 
 
+def which_policy(text: str) -> Which:
+    if text == "newest" or text == "best":
+        return text
+    try:
+        return whole(text)
+    except ValueError:
+        raise ValueError(
+            f"--which {text} must be newest, best, or the epoch of a checkpoint that is kept."
+        ) from None
+
+
 Whole = Annotated[int, one_word("INT", int, whole)]
 WholeOrNone = Annotated[int | None, one_word("INT", int | None, whole)]
 Out = Annotated[Path, arg(aliases=["-o"])]
 OutOrNone = Annotated[Path | None, arg(aliases=["-o"])]
 RunFolder = Annotated[Path, one_word("PATH|URI", Path, local_copy)]
 """One run, with its newest checkpoint."""
+WhichPolicy = Annotated[Which, one_word("newest|best|EPOCH", int | str, which_policy)]
+"""Of a run, as `Agent.load` takes it."""
 Records = Annotated[Path, one_word("PATH|URI", Path, partial(local_copy, small=True))]
 """A run or the parent of many, without checkpoints."""
 

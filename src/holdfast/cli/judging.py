@@ -14,7 +14,13 @@ from rich.table import Table
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
-from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder, parse_limits
+from holdfast.cli.arguments import (
+    EnvironmentOptions,
+    Judging,
+    RunFolder,
+    WhichPolicy,
+    parse_limits,
+)
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.folder import save_evaluation
@@ -26,6 +32,7 @@ CODES = {"yes": 0, "no": 1, "undecided": 3}
 
 def evaluate_command(
     run: tyro.conf.Positional[RunFolder],
+    which: WhichPolicy = "newest",
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(),
     environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
     limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
@@ -39,6 +46,8 @@ def evaluate_command(
 
     Args:
         run: The run folder.
+        which: The newest policy, the best one that was safe by its own fresh episodes (train with
+            --evaluate-every), or that of an epoch whose checkpoint is kept.
         judging: Which episodes, and how many.
         environment: Judge it elsewhere.
         limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
@@ -47,10 +56,13 @@ def evaluate_command(
         json: Print JSON instead of a table.
         save: Keep the numbers in the run folder, where `holdfast report` finds them.
     """
-    if save and (environment.env is not None or limit or perturb):
-        raise ValueError("--save keeps what was trained for: leave --env, --limit, --perturb out.")
+    if save and (environment.env is not None or limit or perturb or which != "newest"):
+        raise ValueError(
+            "--save keeps how the newest policy does what it was trained for: leave --env, "
+            "--limit, --perturb and --which out."
+        )
     given, limits = judging.given() | environment.given(), _limits(limit)
-    agent = Agent.load(run)
+    agent = Agent.load(run, which=which)
     found: dict[Perturbation, Evaluation] = {}
     for condition in parse_perturbations(perturb):
         with EvaluationBar(judging.episodes, quiet=json) as bar:

@@ -14,35 +14,49 @@ from holdfast.cli.arguments import (
     Out,
     OutOrNone,
     RunFolder,
+    WhichPolicy,
     Whole,
 )
+from holdfast.runs.checkpoint import Which
 
 
-def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy.onnx")) -> None:
+def export_command(
+    run: tyro.conf.Positional[RunFolder],
+    out: Out = Path("policy.onnx"),
+    which: WhichPolicy = "newest",
+) -> None:
     """Write a trained policy for use without Holdfast, checked against its actions here.
 
     Args:
         run: The run folder.
         out: policy.onnx, or policy.npz for NumPy alone (with policy.py beside it, which reads it).
+        which: The newest policy, the best one that was safe by its own fresh episodes (train with
+            --evaluate-every), or that of an epoch whose checkpoint is kept.
     """
     from holdfast.agent import Agent
+    from holdfast.runs.storage import called
 
-    agreement = Agent.load(run).export(out)
+    agreement = Agent.load(run, which=which).export(out)
     console = Console(highlight=False)
     for file in agreement.files:
         console.print(f"Wrote:   {file}", soft_wrap=True, markup=False)
     console.print(f"Checked: {agreement}", soft_wrap=True)
     console.print(
         "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
-        f"with sampled ones: holdfast evaluate {run} --greedy",
+        f"with sampled ones: holdfast evaluate {called(run)}{_which(which)} --greedy",
         soft_wrap=True,
         markup=False,
     )
 
 
+def _which(which: Which) -> str:
+    return "" if which == "newest" else f" --which {which}"
+
+
 def watch_command(
     run: tyro.conf.Positional[RunFolder],
     out: OutOrNone = None,
+    which: WhichPolicy = "newest",
     episodes: Whole = 1,
     seeds: tuple[int, ...] = (),
     worst_of: Whole = 0,
@@ -57,6 +71,8 @@ def watch_command(
     Args:
         run: The run folder.
         out: FILE.gif or FILE.mp4; FILE.png, .svg or .pdf for a plot. Without it a window opens.
+        which: The newest policy, the best one that was safe by its own fresh episodes (train with
+            --evaluate-every), or that of an epoch whose checkpoint is kept.
         episodes: How many episodes.
         seeds: Show the episodes of these seeds.
         worst_of: Play so many episodes and show the costliest of them.
@@ -68,7 +84,7 @@ def watch_command(
     """
     from holdfast.agent import Agent
 
-    made = Agent.load(run).watch(
+    made = Agent.load(run, which=which).watch(
         out,
         **environment.given(),
         episodes=episodes,

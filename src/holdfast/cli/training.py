@@ -66,13 +66,15 @@ def train_from(origin: str, args: list[str]) -> None:
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.places import is_uri
     from holdfast.runs.storage import local_copy
+    from holdfast.runs.zoo import is_zoo
 
     before = open_folder(local_copy(origin))
     state, _ = load_state(before)
     if state is None:
         raise ValueError(f"'{origin}' holds no checkpoint to begin with; train it first.")
     run, chosen = parse_run("", "", args, before.run)
-    run = replace(run, origin=f"{origin if is_uri(origin) else before.path}@{state.epoch}")
+    named = is_uri(origin) or is_zoo(origin)
+    run = replace(run, origin=f"{origin if named else before.path}@{state.epoch}")
     begin(run, chosen, chosen.trust_env, state)
 
 

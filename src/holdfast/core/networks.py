@@ -3,6 +3,7 @@
 
     dense         x → layers
     convolutions  image → 3 x 3 kernels at every second pixel, a few times → layers
+    joined        (images, x) → convolutions of each image, x as it is, side by side → layers
     memory        (x, m) → m' = GRU(x, m), layers of (x, m'); m is 0 where an episode begins
 
 All parameters are (weight [in, out], bias [out]) pairs: those that read, then the dense layers. A
@@ -71,23 +72,40 @@ class Network:
     """Whether the image's numbers come colour by colour, instead of pixel by pixel."""
     channels: tuple[int, ...] = ()
     """Of each convolution."""
+    images: tuple[tuple[int, int, int, int, bool], ...] = ()
+    """Images among other numbers: (first number, height, width, colours, colours first) of each."""
+    width: int = 0
+    """Numbers of an observation with `images`."""
     memory: int = 0
     """Numbers that are remembered from step to step."""
 
     @property
     def readers(self) -> int:
         """How many pairs of parameters come before the dense layers."""
-        return len(self.channels) or (2 if self.memory else 0)
+        return len(self.channels) * max(1, len(self.images)) or (2 if self.memory else 0)
+
+    @property
+    def seen(self) -> tuple[tuple[int, int, int, int, bool], ...]:
+        """All images that convolutions read, each with the number that it begins at."""
+        height, width, colours = self.image or (0, 0, 0)
+        return self.images or ((0, height, width, colours, self.colours_first),)
+
+    @property
+    def others(self) -> list[int]:
+        """Which numbers of an observation with `images` belong to none of them."""
+        taken = {n for first, h, w, c, _ in self.images for n in range(first, first + h * w * c)}
+        return [n for n in range(self.width) if n not in taken]
 
     def shapes(self, size: int, hidden: Sequence[int], out: int) -> list[tuple[int, int]]:
         """(in, out) of every weight, for observations of `size` numbers."""
         read: list[tuple[int, int]] = []
         if self.channels:
-            height, width, before = self.image
-            for channels in self.channels:
-                read.append((KERNEL * KERNEL * before, channels))
-                height, width, before = -(-height // STRIDE), -(-width // STRIDE), channels
-            size = height * width * before
+            size = len(self.others)
+            for _, height, width, before, _ in self.seen:
+                for channels in self.channels:
+                    read.append((KERNEL * KERNEL * before, channels))
+                    height, width, before = -(-height // STRIDE), -(-width // STRIDE), channels
+                size += height * width * before
         elif self.memory:
             read = [(size, GATES * self.memory), (self.memory, GATES * self.memory)]
             size += self.memory
@@ -99,8 +117,10 @@ class Network:
         With a memory a row is the observation and, behind it, what was remembered before it.
         """
         memory = rows[..., rows.shape[-1] - self.memory :]
-        if self.channels:
-            rows = self.convolved(layers, rows, xp)
+        if self.images:
+            rows = self.joined(layers, rows, xp)
+        elif self.channels:
+            rows = self.convolved(layers, rows, self.seen[0], xp)
         elif self.memory:
             seen = rows[..., : -self.memory]
             (weight, bias), (recurrent, shift) = layers[:2]
@@ -110,14 +130,27 @@ class Network:
             rows = xp.concatenate([seen, memory], -1)
         return self.dense(layers, rows, xp), memory
 
-    def convolved(self, layers: Any, rows: Any, xp: Any) -> Any:
+    def joined(self, layers: Any, rows: Any, xp: Any) -> Any:
+        """[..., F] features of each image, and the other numbers, of rows [..., O]."""
+        each, parts = len(self.channels), list[Any]()
+        for i, image in enumerate(self.images):
+            first, height, width, colours, _ = image
+            pixels = rows[..., first : first + height * width * colours]
+            parts.append(self.convolved(layers[i * each :], pixels, image, xp))
+        if self.others:
+            parts.append(rows[..., xp.asarray(self.others)])
+        return xp.concatenate(parts, -1)
+
+    def convolved(
+        self, layers: Any, rows: Any, image: tuple[int, int, int, int, bool], xp: Any
+    ) -> Any:
         """[..., H·W·C] features of images [..., O]."""
-        height, width, colours = self.image
-        if self.colours_first:
+        _, height, width, colours, colours_first = image
+        if colours_first:
             x = rows.reshape(-1, colours, height, width).transpose(0, 2, 3, 1)
         else:
             x = rows.reshape(-1, height, width, colours)
-        for weight, bias in layers[: self.readers]:
+        for weight, bias in layers[: len(self.channels)]:
             around = neighbourhoods(x, xp)
             count, height, width, size = around.shape
             made = affine(around.reshape(count, height * width, size), weight, bias, xp)

@@ -105,8 +105,9 @@ class Actor:
     @property
     def obs_size(self) -> int:
         """O, without the memory."""
-        image = self.network.image
-        return math.prod(image) if image else len(self.layers[0][0])
+        network = self.network
+        image = network.width or math.prod(network.image if network.image else (0,))
+        return image or len(self.layers[0][0])
 
     @property
     def noise_size(self) -> int:

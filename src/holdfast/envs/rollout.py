@@ -128,7 +128,7 @@ def collect(
     """
     check_noise(noise, len(obs), actor)
     shape, size = noise.shape[:2], obs.shape[1]
-    remembers, still = actor.network.memory, moving or bool(actor.network.image)
+    remembers, still = actor.network.memory, moving or bool(actor.network.channels)
     choices = actor.std is None
     width, kind = (len(actor.sizes), np.int32) if choices else (actor.noise_size, np.float32)
     seen = np.empty((shape[0] + 1, shape[1], size + remembers), np.float32)

@@ -136,8 +136,10 @@ def write_part(sheet: Sheet, part: Part) -> str:
 def write_network(sheet: Sheet, policy: Portable, x: str) -> str:
     """What reads, then the layers with the activation between them; linear output."""
     network, layers = policy.actor.network, policy.actor.layers
-    if network.channels:
-        x = write_convolutions(sheet, network, layers, x)
+    if network.images:
+        x = write_joined(sheet, network, layers, x)
+    elif network.channels:
+        x = write_convolutions(sheet, network, layers, x, network.seen[0])
     elif network.memory:
         x = write_memory(sheet, network.memory, layers, x)
     for i in range(network.readers, len(layers)):
@@ -163,20 +165,44 @@ def write_activation(sheet: Sheet, kind: str, x: str, name: str) -> str:
     return sheet(OPERATORS[kind], [x], name)
 
 
-def write_convolutions(sheet: Sheet, network: Network, layers: Any, x: str) -> str:
-    """An image's features, pixel by pixel."""
-    height, width, colours = network.image
-    first = network.colours_first
+def write_joined(sheet: Sheet, network: Network, layers: Any, seen: str) -> str:
+    """The features of each image, and the other numbers behind them."""
+    each, parts, axis = len(network.channels), list[str](), sheet.constant("columns", np.array([1]))
+    for i, image in enumerate(network.images):
+        begin, height, width, colours, _ = image
+        ends = begin, begin + height * width * colours
+        cut = [sheet.constant(f"cut{i}_{e}", np.array([end])) for e, end in enumerate(ends)]
+        pixels = sheet("Slice", [seen, *cut, axis], f"pixels{i}_seen")
+        parts.append(write_convolutions(sheet, network, layers, pixels, image, i * each))
+    if network.others:
+        others = sheet.constant("others", np.array(network.others))
+        parts.append(sheet("Gather", [seen, others], "numbers", axis=1))
+    return sheet("Concat", parts, "joined", axis=1)
+
+
+def write_convolutions(
+    sheet: Sheet,
+    network: Network,
+    layers: Any,
+    x: str,
+    image: tuple[int, int, int, int, bool],
+    begin: int = 0,
+) -> str:
+    """An image's features, pixel by pixel; its convolutions begin at layer `begin`."""
+    _, height, width, colours, first = image
+    end = f"{begin}" if begin else ""
     shape = (-1, colours, height, width) if first else (-1, height, width, colours)
-    x = sheet("Reshape", [x, sheet.constant("shape", np.array(shape))], "image")
+    x = sheet("Reshape", [x, sheet.constant(f"shape{end}", np.array(shape))], f"image{end}")
     if not first:
-        x = sheet("Transpose", [x], "planes", perm=[0, 3, 1, 2])
-    for i, (weight, bias) in enumerate(layers[: network.readers]):
+        x = sheet("Transpose", [x], f"planes{end}", perm=[0, 3, 1, 2])
+    for i in range(begin, begin + len(network.channels)):
+        weight, bias = layers[i]
         kernel = weight.reshape(KERNEL, KERNEL, -1, len(bias)).transpose(3, 2, 0, 1)
         border = {"pads": [1, 1, 1, 1], "strides": [STRIDE, STRIDE]}
         x = write_product(sheet, "Conv", x, kernel, bias, f"layer{i}", **border)
         x = write_activation(sheet, network.activation, x, f"hidden{i}")
-    return sheet("Flatten", [sheet("Transpose", [x], "pixels", perm=[0, 2, 3, 1])], "features")
+    pixels = sheet("Transpose", [x], f"pixels{end}", perm=[0, 2, 3, 1])
+    return sheet("Flatten", [pixels], f"features{end}")
 
 
 def write_memory(sheet: Sheet, size: int, layers: Any, seen: str) -> str:

@@ -58,7 +58,8 @@ class Policy:
             depth, arrays = sum(n.startswith("weight") for n in self.arrays), self.arrays
             self.layers = [(arrays[f"weight{i}"], arrays[f"bias{i}"]) for i in range(depth)]
             image, self.memory = self.network["image"], int(self.network["memory"])
-            self.size = int(np.prod(image)) if image else len(self.layers[0][0])
+            width = self.network.get("width", 0)  # of images among other numbers
+            self.size = width or (int(np.prod(image)) if image else len(self.layers[0][0]))
             self.parts = json.loads(str(arrays.pop("parts")))
             self.action = json.loads(str(arrays.pop("action")))
             width = sum(sum(p["sizes"]) or int(np.prod(p["shape"])) for p in self.parts)
@@ -128,8 +129,7 @@ class Policy:
         layers = self.layers
         x, kept = seen[:, None, :], memory[:, None, :]  # row by row: a batch gives the same bits
         if self.network["channels"]:
-            count = len(self.network["channels"])
-            x, layers = self.convolve(seen, layers[:count]), layers[count:]
+            x, layers = self.look(seen)
         elif self.memory:
             (weight, bias), (recurrent, shift), *layers = layers
             given = np.split(x @ weight + bias, 3, axis=-1)
@@ -142,11 +142,24 @@ class Policy:
         weight, bias = layers[-1]
         return (x @ weight)[:, 0] + bias, kept[:, 0]
 
-    def convolve(self, seen: Any, layers: Any) -> Any:
+    def look(self, seen: Any) -> tuple[Any, Any]:
+        """(features of the images and the other numbers of a batch, the layers that follow)."""
+        layers, count = self.layers, len(self.network["channels"])
+        image, first = self.network["image"], self.network["colours_first"]
+        if not self.network.get("images"):
+            return self.convolve(seen, layers[:count], image, first), layers[count:]
+        parts, rest = [], np.ones(self.size, np.bool_)
+        for begin, *shape, first in self.network["images"]:
+            here = slice(begin, begin + int(np.prod(shape)))
+            parts.append(self.convolve(seen[:, here], layers[:count], shape, first))
+            rest[here], layers = False, layers[count:]
+        return np.concatenate([*parts, seen[:, None, rest]], -1), layers
+
+    def convolve(self, seen: Any, layers: Any, image: Any, first: bool) -> Any:
         """Kernels of 3 x 3 pixels at every second pixel of images, 0 beyond their borders."""
-        height, width, colours = self.network["image"]
+        height, width, colours = image
         x = seen.reshape(-1, height, width, colours)
-        if self.network["colours_first"]:
+        if first:
             x = seen.reshape(-1, colours, height, width).transpose(0, 2, 3, 1)
         for weight, bias in layers:
             n, height, width = len(x), (x.shape[1] + 1) // 2, (x.shape[2] + 1) // 2

@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.core.stats import Array, Estimate
 from holdfast.report.curves import CURVES, Curve, curves
-from holdfast.report.finals import regret_column
+from holdfast.report.finals import Pair, regret_column
 from holdfast.report.summary import Summary
 from holdfast.runs.checkpoint import write_atomic
 from holdfast.runs.log import Scalar
@@ -86,6 +86,7 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
             for label, estimates in summary.aggregate.items()
         },
         "curves": {key(pair): _curves(found) for pair, found in curves(summary.runs).items()},
+        "evaluated": {key(pair): points for pair, points in _evaluated(summary).items() if points},
         "held": {
             key(pair): {name: _number(v) for name, v in asdict(values).items()}
             for pair, values in summary.held.items()
@@ -104,6 +105,20 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "skipped": summary.skipped,
         "waiting": summary.waiting,
     }
+
+
+def _evaluated(summary: Summary) -> dict[Pair, list[list[float | None]]]:
+    """Evaluations while training, of all seeds: steps, return, cost as drawn, whether safe."""
+    found: dict[Pair, list[list[float | None]]] = {}
+    for run in summary.runs:
+        judged = run.evaluations
+        if judged:
+            alone = len(run.limits) == 1  # several costs are drawn as the worst cost / limit
+            costs = [judged["cost"] if alone else np.full(judged["cost"].size, np.nan)]
+            rows = zip(judged["env_steps"], judged["return"], *costs, judged["safe"], strict=True)
+            points = found.setdefault((run.label, run.task), [])
+            points += [[_number(value) for value in row] for row in rows]
+    return found
 
 
 def short(task: str) -> str:

@@ -4,6 +4,7 @@
     RUN/run.json                         config, versions, preset, spaces
     RUN/progress.csv                     one row for each epoch
     RUN/checkpoint/epoch-000012/         state.safetensors + state.json (epoch, digest)
+    RUN/best/epoch-000008/               the best safe policy, the same files
     RUN/done.json                        written last
     RUN/.lock                            held by the process that trains here
 
@@ -23,7 +24,7 @@ import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,10 @@ from safetensors.numpy import save as save_arrays
 from holdfast.reading import MB, content, json_value, refuse_links
 
 FORMAT = 1
+PLACE, BEST = "checkpoint", "best"
+"""The folders of a run's checkpoints, and of its best safe policy."""
+Which = Literal["newest", "best"] | int
+"""A policy of a run: of the newest checkpoint, the best safe one, or that of an epoch."""
 LARGEST = {".json": 16 * MB, ".safetensors": 4096 * MB}
 """Bytes that a file of a run can have; arrays are not compressed, so they take no more memory."""
 
@@ -116,9 +121,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int) -> None:
-    """Write the checkpoint of an epoch and remove those beyond the last `keep`."""
-    root = folder / "checkpoint"
+def save(
+    folder: Path,
+    epoch: int,
+    arrays: Mapping[str, NDArray[Any]],
+    keep: int,
+    place: str = PLACE,
+) -> None:
+    """Write the checkpoint of an epoch and keep it with the last `keep` − 1 others."""
+    root = folder / place
     target = root / f"epoch-{epoch:06d}"
     draft = root / f".draft-{epoch:06d}-{os.getpid()}"
     try:
@@ -139,15 +150,16 @@ def save(folder: Path, epoch: int, arrays: Mapping[str, NDArray[Any]], keep: int
             f"the checkpoint of epoch {epoch} could not be saved in '{root}' ({error.strerror}); "
             f"{newest(folder)}: free space and run `holdfast resume {folder}`."
         ) from error
-    for stale in saved_epochs(folder)[:-keep]:
+    others = [saved for saved in saved_epochs(folder, place) if saved != epoch]
+    for stale in others[: max(0, len(others) + 1 - keep)]:
         shutil.rmtree(root / f"epoch-{stale:06d}", ignore_errors=True)
     for leftover in root.glob(".draft-*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
-def saved_epochs(folder: Path) -> list[int]:
+def saved_epochs(folder: Path, place: str = PLACE) -> list[int]:
     """Epochs with a checkpoint, oldest first; one counts when its state.json is there."""
-    found = (file.parent.name for file in (folder / "checkpoint").glob("epoch-*/state.json"))
+    found = (file.parent.name for file in (folder / place).glob("epoch-*/state.json"))
     return sorted(int(name[6:]) for name in found if re.fullmatch("epoch-[0-9]{6,12}", name))
 
 
@@ -157,12 +169,21 @@ def newest(folder: Path) -> str:
     return f"epoch {saved[-1]} is saved" if saved else "no epoch is saved yet"
 
 
-def load(folder: Path) -> tuple[int, dict[str, NDArray[Any]], list[str]]:
-    """(epoch, arrays, warnings) of the newest whole checkpoint."""
+def load(
+    folder: Path, place: str = PLACE, wanted: int | None = None
+) -> tuple[int, dict[str, NDArray[Any]], list[str]]:
+    """(epoch, arrays, warnings) of the newest whole checkpoint, or of the `wanted` epoch's."""
     complaints: list[str] = []
-    for epoch in reversed(saved_epochs(folder)):
+    saved = saved_epochs(folder, place)
+    if wanted is not None and wanted not in saved:
+        kept = ", ".join(map(str, saved)) or "none"
+        raise CheckpointError(
+            f"'{folder}' holds no checkpoint of epoch {wanted}, only of {kept}: choose one of "
+            "these, or train with a larger --keep."
+        )
+    for epoch in reversed(saved if wanted is None else [wanted]):
         try:
-            arrays = _read(folder / "checkpoint" / f"epoch-{epoch:06d}", epoch)
+            arrays = _read(folder / place / f"epoch-{epoch:06d}", epoch)
         except CheckpointError as error:
             complaints.append(str(error))
         else:

@@ -28,8 +28,8 @@ from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, complete
 # Logging and placement settings: they do not change what was run.
 UNNAMED = frozenset(
     "seed env task epochs total_steps env_steps threads device folder path log_dir out "
-    "save_every keep workers vectorise evaluate_every sinks wandb write_terminal use_eval "
-    "experiment variant".split()
+    "save_every keep workers vectorise evaluate_every evaluate_episodes sinks wandb "
+    "write_terminal use_eval experiment variant".split()
 )
 LENGTH = "steps"
 """Names a setting within a suite, which states it on purpose: the final phase and learning rates

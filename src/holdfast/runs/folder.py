@@ -21,9 +21,10 @@ from holdfast.process import versions
 from holdfast.reading import MALFORMED, reason, refuse_links
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
-from holdfast.runs.checkpoint import CheckpointError
+from holdfast.runs.checkpoint import BEST, CheckpointError, Which
 from holdfast.runs.log import read_limits
 from holdfast.runs.places import here
+from holdfast.runs.progress import EVALUATIONS, read_rows
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state
@@ -32,7 +33,7 @@ Tree = TypeVar("Tree")
 Acting = Literal["sampled", "greedy"]
 OURS = (
     "run.json progress.csv done.json checkpoint .lock tensorboard wandb wandb.json card "
-    "progress.png evaluation_sampled.json evaluation_greedy.json"
+    "progress.png evaluation_sampled.json evaluation_greedy.json evaluations.csv best"
 ).split()
 """What is read and written in a run folder, and so must lie in it."""
 
@@ -223,11 +224,18 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
     )
 
 
-def load_state(folder: Folder) -> tuple[State | None, list[str]]:
-    """(newest whole state or None before the first checkpoint, warnings)."""
-    if not checkpoint.saved_epochs(folder.path):
+def load_state(folder: Folder, which: Which = "newest") -> tuple[State | None, list[str]]:
+    """(state, warnings): the newest whole one, or None before the first checkpoint; or another."""
+    path = folder.path
+    if which == BEST:
+        refuse_no_best(path)
+        epoch, arrays, complaints = checkpoint.load(path, BEST)
+    elif isinstance(which, int):
+        epoch, arrays, complaints = checkpoint.load(path, wanted=which)
+    elif not checkpoint.saved_epochs(path):
         return None, []
-    epoch, arrays, complaints = checkpoint.load(folder.path)
+    else:
+        epoch, arrays, complaints = checkpoint.load(path)
     template = first_state(folder.run, folder.spaces, shapes_only=True)
     state = state_from(template, epoch, arrays)
     acting = [*jax.tree.leaves(state.learner.policy), state.normaliser.mean, state.normaliser.var]
@@ -237,6 +245,22 @@ def load_state(folder: Folder) -> tuple[State | None, list[str]]:
             "from it; restore the folder from a copy or train anew."
         )
     return state, complaints
+
+
+def refuse_no_best(path: Path) -> None:
+    """Where a run has kept no best policy: why, and what to do."""
+    if checkpoint.saved_epochs(path, BEST):
+        return
+    judged = len(read_rows(path / EVALUATIONS))
+    if judged:
+        raise CheckpointError(
+            f"'{path}' has no best policy, as none of its {judged} evaluations was safe: train "
+            "further, or take the newest policy."
+        )
+    raise CheckpointError(
+        f"'{path}' has no best policy, as it was not evaluated while it trained: train with "
+        "--evaluate-every 5, or take the newest policy."
+    )
 
 
 def _evaluation(folder: Path, acting: Acting) -> Path:

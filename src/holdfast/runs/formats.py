@@ -12,7 +12,7 @@ from holdfast.reading import MALFORMED, MB, json_value, reason, refuse_links
 from holdfast.run import from_json, to_json
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted, read_limits
-from holdfast.runs.progress import NAMES, read_progress
+from holdfast.runs.progress import EVALUATIONS, NAMES, read_evaluations, read_progress
 
 # Columns of a published Parquet table: what tells runs apart, what it needs, what is progress.
 IDENTITY = ("experiment", "variant", "algorithm", "task", "seed", "run_started")
@@ -28,7 +28,7 @@ PROGRESS = frozenset(
 
 def read_run(folder: Path) -> RunLog:
     """A run folder of our own: run.json, progress.csv, done.json written last."""
-    refuse_links(folder, ("run.json", "progress.csv"))
+    refuse_links(folder, ("run.json", "progress.csv", EVALUATIONS))
     record = read_json(folder / "run.json")
     run: dict[str, Any] = record["run"]
     config = dotted(with_defaults(run)) | dotted(record.get("versions") or {}, "versions.")
@@ -45,6 +45,7 @@ def read_run(folder: Path) -> RunLog:
         budget=None if budget is None else int(budget),
         source="holdfast",
         path=str(folder),
+        evaluations=read_evaluations(folder),
     )
 
 

@@ -3,7 +3,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ class RunLog:
     """Which layout it was read from: holdfast, safepo, omnisafe, or the name of a table."""
     path: str
     label: str = ""
+    evaluations: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Columns of evaluations.csv; empty where the run was not evaluated while it trained."""
 
     @property
     def steps(self) -> int:
@@ -43,8 +45,8 @@ class RunLog:
 
     def until(self, steps: int) -> "RunLog":
         """Its first so many environment steps."""
-        first = self.columns["env_steps"] <= steps
-        return replace(self, columns={name: x[first] for name, x in self.columns.items()})
+        cut = lambda columns: {n: x[columns["env_steps"] <= steps] for n, x in columns.items()}
+        return replace(self, columns=cut(self.columns), evaluations=cut(self.evaluations))
 
     def costs(self) -> Array:
         """Episode cost per epoch and constraint, [epochs, m], in the order of `limits`."""

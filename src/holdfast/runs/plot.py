@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from holdfast.runs.folder import Folder
-from holdfast.runs.progress import read_progress
+from holdfast.runs.progress import read_evaluations, read_progress
 
 BLUE, RED, GREY = "#2a6fbb", "#c23b3b", "#8a8a8a"
 COLOURS = (BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f")
@@ -58,6 +59,7 @@ def plot_run(folder: Folder, target: Path) -> Path:
     middle.set_title(f"{kind} of an episode, with its limit")
     if len(limits) > 1:
         middle.legend(frameon=False, fontsize=8)
+    _draw_evaluations(folder, left, middle)
     right.plot(steps, columns["cost_regret_raw"], color=BLUE, label="of each epoch")
     right.plot(steps, columns["cost_regret"], color=GREY, lw=1, label="smoothed, as published")
     right.set_ylim(bottom=0)
@@ -71,3 +73,20 @@ def plot_run(folder: Folder, target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=150)
     return target
+
+
+def _draw_evaluations(folder: Folder, returns: Any, costs: Any) -> None:
+    """A dot for each evaluation while training; a filled one was safe by its fresh episodes."""
+    judged = read_evaluations(folder.path)
+    if not judged or not judged["env_steps"].size:
+        return
+    steps, several = judged["env_steps"] / 1e6, len(folder.spaces.limits) > 1
+    inside = ["black" if safe else "white" for safe in judged["safe"]]
+    style = {"s": 18, "c": inside, "edgecolors": "black", "linewidths": 0.8, "zorder": 3}
+    returns.scatter(steps, judged["return"], label="fresh episodes (filled: safe)", **style)
+    returns.legend(frameon=False, fontsize=8)
+    for i, name in enumerate(folder.spaces.limits):
+        column = f"cost/{name}" if several else "cost"
+        edge = COLOURS[i % len(COLOURS)] if several else "black"
+        if column in judged:
+            costs.scatter(steps, judged[column], **style | {"edgecolors": edge})

@@ -35,6 +35,8 @@ NAMES = {
     "Time/Total": "time_total",
     "Time/FPS": "steps_per_second",
 }
+EVALUATIONS = "evaluations.csv"
+"""The record of evaluations while training, in the same form."""
 LARGEST = 256 * MB
 """Bytes of a record: a million epochs."""
 WHOLE = re.compile("-?[0-9]{1,18}")
@@ -141,6 +143,17 @@ def read_progress(file: Path) -> dict[str, Array]:
         fields = [[_number(field, file) for field in row.split(",")] for row in rows]
         table = np.array(fields, np.float64)
     return _latest({name: table[:, i] for i, name in enumerate(names)})
+
+
+def read_evaluations(folder: Path) -> dict[str, Array]:
+    """Columns of evaluations.csv; empty where a run has none."""
+    file = folder / EVALUATIONS
+    columns = read_progress(file) if file.is_file() else {}
+    needed = ("env_steps", "return", "cost", "safe")
+    missing = [name for name in needed if name not in columns] if columns else []
+    if missing and any(values.size for values in columns.values()):
+        raise ValueError(f"'{file}' has no column '{missing[0]}': remove it.")
+    return {} if missing else columns
 
 
 def tail(file: Path, size: int = 8192) -> dict[str, float]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from holdfast.runs.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
+from holdfast.runs.zoo import checked, is_zoo
 
 Files = dict[str, bytes | None]
 """Relative name → content, in the order of writing; None: it is gone."""
@@ -102,8 +103,11 @@ def contents(place: Place, small: bool = False) -> Files:
 
 def _wanted(names: Iterable[str], small: bool) -> list[str]:
     names = list(names)
-    wanted = [name for name in names if "checkpoint" not in PurePosixPath(name).parts]
-    states = sorted(posixpath.dirname(name) for name in names if name.endswith("/state.json"))
+    parts = {name: set(PurePosixPath(name).parts) for name in names}
+    left_out = {"checkpoint", "best"} if small else {"checkpoint"}
+    wanted = [name for name in names if not parts[name] & left_out]
+    saved = [name for name in names if "checkpoint" in parts[name]]
+    states = sorted(posixpath.dirname(name) for name in saved if name.endswith("/state.json"))
     if states and not small:
         wanted += [name for name in names if posixpath.dirname(name) == states[-1]]
     return wanted
@@ -136,8 +140,25 @@ COPIES: dict[Path, Copy] = {}
 """Of this process, by their folder."""
 
 
+NAMES: dict[Path, str] = {}
+"""Copies of policies of the zoo, by their folder."""
+
+
+def called(folder: Path) -> str:
+    """What a user calls a folder: the URI or zoo name that it is a copy of, or its own path."""
+    copied = COPIES.get(folder)
+    return NAMES.get(folder, str(folder)) if copied is None else copied.uri
+
+
 def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
-    """A path as it is; a URI as a copy that lasts as long as this process."""
+    """A path as it is; a URI, or a policy of the zoo, as a copy that lasts as this process does."""
+    if is_zoo(where):
+        name, files = checked(where)
+        folder = Path(tempfile.mkdtemp(prefix="holdfast-")) / name
+        atexit.register(shutil.rmtree, folder.parent, True)
+        deliver(Disk(folder), files)
+        NAMES[folder] = os.fspath(where)
+        return folder
     if not is_uri(where):
         return Path(where)
     uri = os.fspath(where).rstrip("/")

@@ -2,14 +2,14 @@
 """Training in a run folder: it can be killed at any instant and resumed to the same bits.
 
 The order of writing is what makes it so: run.json first, then for each epoch its row of
-progress.csv, then its checkpoint; done.json last. A resumed run starts from the newest whole
-checkpoint and drops the rows after it.
+progress.csv, its evaluation where one is due, then its checkpoint; done.json last. A resumed run
+starts from the newest whole checkpoint and drops the rows after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.envs.foreign.references import is_unnamed
 from holdfast.run import to_json
 from holdfast.runs import checkpoint
+from holdfast.runs.evaluations import open_evaluator
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
-from holdfast.runs.progress import ProgressFile, Row, read_rows, write_rows
+from holdfast.runs.progress import EVALUATIONS, ProgressFile, Row, read_rows, write_rows
 from holdfast.runs.sinks import Sink
 from holdfast.train import Epoch, train
+from holdfast.train.environment import Given
 from holdfast.train.epoch import TrainingError
 from holdfast.train.state import State, first_state
 
@@ -33,22 +35,30 @@ def train_in_folder(
     extra_sinks: Sequence[Sink] = (),
     state: State | None = None,
     on_progress: OnProgress | None = None,
+    given: Given = (None, None),
 ) -> Generator[Epoch]:
     """Train in a folder: rows, checkpoints, sinks, done.json; yields each epoch when it is safe.
 
     However the loop ends, the last whole epoch is saved; only a kill falls back to `save_every`.
-    Whoever opened the sinks closes them.
+    Whoever opened the sinks closes them. `given` are the environment and cost function, where they
+    are others than the run names: evaluations while training open them again.
     """
     run = folder.run
     unsaved: Epoch | None = None
-    with owned(folder.path), explain_errors(folder):
+    with owned(folder.path), explain_errors(folder), ExitStack() as opened:
         settle_config(folder)
+        judge = open_evaluator(run, folder.spaces, given, folder.path)
+        if judge is not None:
+            opened.callback(judge.close)
+            judge.resume(state)
         rows = ProgressFile(folder.path / "progress.csv", state.epoch if state else 0)
         try:
             for epoch in train(run, env, state, on_progress):
                 unsaved = epoch
                 for sink in (rows, *extra_sinks):
                     sink.write(epoch.env_steps, epoch.metrics)
+                if judge is not None:
+                    judge(epoch)
                 if epoch.index % run.save_every == 0 or epoch.index == run.epochs:
                     checkpoint.save(folder.path, epoch.index, state_arrays(epoch.state), run.keep)
                     unsaved = None
@@ -139,7 +149,9 @@ def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
     return replace(folder, run=replace(folder.run, steps=steps))
 
 
-def write_run(folder: Folder, state: State, rows: Sequence[Row]) -> None:
+def write_run(
+    folder: Folder, state: State, rows: Sequence[Row], evaluations: Sequence[Row] = ()
+) -> None:
     """Write a state with its history as if it had been trained in the folder.
 
     Only an earlier epoch of the same run may be there: nothing else is overwritten.
@@ -150,6 +162,8 @@ def write_run(folder: Folder, state: State, rows: Sequence[Row]) -> None:
         (folder.path / "done.json").unlink(missing_ok=True)
         write_config(folder)
         write_rows(folder.path / "progress.csv", rows)
+        if evaluations:
+            write_rows(folder.path / EVALUATIONS, evaluations)
         checkpoint.save(folder.path, state.epoch, state_arrays(state), folder.run.keep)
         if state.epoch >= folder.run.epochs:
             conclude(folder)

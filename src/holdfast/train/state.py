@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import jax
@@ -23,11 +23,12 @@ from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaus
 from holdfast.core.types import Learner
 from holdfast.envs.acting import Actor, Float32, Normaliser
 from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
+from holdfast.envs.foreign.spaces import flat_parts
 from holdfast.process import shared
 from holdfast.run import Run
 from holdfast.train.environment import Spaces
 
-INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE = range(6)
+INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE, EVALUATION = range(7)
 """Purposes of randomness."""
 
 
@@ -139,19 +140,33 @@ def networks(run: Run, spaces: Spaces) -> tuple[Network, Network]:
         return replace(plain, memory=run.memory), plain
     if run.encoder == "mlp":
         return plain, plain
-    space = spaces.native_observation
-    shape = tuple(space.shape or ())
-    if not isinstance(space, gym.spaces.Box) or len(shape) not in (2, 3) or not bounded(space):
+    space, read = spaces.native_observation, replace(plain, channels=run.channels)
+    found = images_of(space)
+    if not found:
         raise ValueError(
             f"encoder=cnn reads images, and this environment gives {space}: use encoder=mlp, or "
             "wrap the environment to give a bounded Box of shape (height, width, colours), "
-            "(colours, height, width) or (height, width)."
+            "(colours, height, width) or (height, width), or a Dict or Tuple that holds one."
         )
-    across, along, deep = shape if len(shape) == 3 else (*shape, 1)
-    first = across < deep  # there are fewer colours than pixels
-    image = (along, deep, across) if first else (across, along, deep)
-    network = replace(plain, image=image, colours_first=first, channels=run.channels)
-    return network, network
+    if isinstance(space, gym.spaces.Box):
+        _, *image, first = found[0]
+        read = replace(read, image=tuple(image), colours_first=first)
+    else:
+        read = replace(read, images=found, width=spaces.observation.shape[0])
+    return read, read
+
+
+def images_of(space: gym.Space[Any]) -> tuple[tuple[int, int, int, int, bool], ...]:
+    """(first number, height, width, colours, whether colours come first) of each image."""
+    found: list[tuple[int, int, int, int, bool]] = []
+    for begin, part in flat_parts(space):
+        shape = tuple(part.shape or ())
+        if isinstance(part, gym.spaces.Box) and len(shape) in (2, 3) and bounded(part):
+            across, along, deep = shape if len(shape) == 3 else (*shape, 1)
+            first = across < deep  # there are fewer colours than pixels
+            sizes = (along, deep, across) if first else (across, along, deep)
+            found.append((begin, *sizes, first))
+    return tuple(found)
 
 
 def bounded(space: gym.spaces.Box) -> bool:
@@ -159,12 +174,28 @@ def bounded(space: gym.spaces.Box) -> bool:
 
 
 def first_view(network: Network, spaces: Spaces) -> Normaliser:
-    """Statistics to begin with; those of images stay, and map a pixel's bounds to [0, 1]."""
-    if not network.image:
-        return Normaliser.create(spaces.observation.shape[0])
-    space = cast(gym.spaces.Box, spaces.native_observation)
-    low, high = (np.asarray(x, np.float64).reshape(-1) for x in (space.low, space.high))
-    return Normaliser(low, (high - low) ** 2, 1.0)
+    """Statistics to begin with; beside images they stay, and map a pixel's bounds to [0, 1]."""
+    size = spaces.observation.shape[0]
+    if not network.channels:
+        return Normaliser.create(size)
+    mean, scale = np.zeros(size), np.ones(size)
+    pixels = {image[0] for image in images_of(spaces.native_observation)}
+    for begin, part in flat_parts(spaces.native_observation):
+        if not isinstance(part, gym.spaces.Box):
+            continue
+        low, high = (np.asarray(x, np.float64).reshape(-1) for x in (part.low, part.high))
+        here = slice(begin, begin + low.size)
+        if begin in pixels:
+            mean[here], scale[here] = low, high - low
+        else:  # numbers beside images: to [-1, 1] where they have bounds
+            known = (np.abs(low) < BEYOND) & (np.abs(high) < BEYOND)
+            low, high = np.where(known, low, -1.0), np.where(known, high, 1.0)
+            mean[here], scale[here] = (low + high) / 2, (high - low) / 2
+    return Normaliser(mean, scale**2, 1.0)
+
+
+BEYOND = 1e6
+"""A bound as far away says nothing of the numbers that occur."""
 
 
 def outputs(space: gym.Space[Any]) -> int:

@@ -45,6 +45,18 @@ def flat_observation(space: gym.Space[Any], obs: Any) -> NDArray[Any]:
     return cast("NDArray[Any]", spaces.flatten(space, obs))
 
 
+def flat_parts(space: gym.Space[Any], first: int = 0) -> list[tuple[int, gym.Space[Any]]]:
+    """(its first number, space) of each part of a flat observation, in their order."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return [(first, space)]
+    inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+    found: list[tuple[int, gym.Space[Any]]] = []
+    for part in inner:
+        found += flat_parts(part, first)
+        first += spaces.flatdim(part)
+    return found
+
+
 def as_array(value: Any) -> NDArray[Any]:
     """NumPy's, also of a tensor on another device."""
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

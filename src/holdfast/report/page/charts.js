@@ -114,7 +114,7 @@ function barChart(host, title, groups, {zero = 0, unsafe = false, domain = null,
 }
 
 // series: [{i, name, x, y, low, high}]; refs: [[y, text]]
-function lineChart(host, title, series, {refs = [], band = true, log = false, xText = plain, top = null, bottom = null, height = 200, xTitle = "", from = null} = {}) {
+function lineChart(host, title, series, {refs = [], marks = [], band = true, log = false, xText = plain, top = null, bottom = null, height = 200, xTitle = "", from = null} = {}) {
   host.replaceChildren(make("h3", {textContent: title}));
   const shown = series.filter(s => s.y.some(isFinite));
   if (!shown.length) { host.append(make("div", {className: "empty", textContent: "no data for this choice"})); return; }
@@ -147,6 +147,8 @@ function lineChart(host, title, series, {refs = [], band = true, log = false, xT
   for (const s of shown) draw("path", {d: path(s, s.y, false), fill: "none", "data-i": s.i, "stroke-dasharray": dash(s.i), style: `stroke:${colour(s.i)};stroke-width:1.7;stroke-linejoin:round`}, plot);
   // A value between two missing ones, such as that of the only epoch, is no line.
   for (const s of shown) s.y.forEach((v, k) => { if (isFinite(v) && !isFinite(s.y[k - 1]) && !isFinite(s.y[k + 1])) draw("circle", {cx: X(s.x[k]).toFixed(1), cy: Y(v).toFixed(1), r: 3, class: "single", "data-i": s.i, style: `fill:${colour(s.i)}`}, plot); });
+  // Evaluations while training: a filled dot was safe by its own fresh episodes.
+  for (const m of marks) if (m.y !== null) draw("title", {}, draw("circle", {cx: X(m.x), cy: Y(m.y), r: 3, class: "evaluated", style: `stroke:${colour(m.i)};fill:${m.safe ? colour(m.i) : "var(--card, white)"}`}, plot), `fresh episodes: ${format(m.y)}${m.safe ? ", safe" : ""}`);
   // What a wild seed would flatten the others for is cut off, and marked at the frame.
   const cut = (s, values, beyond, edge, d) => {
     const worst = values.reduce((best, v, k) => isFinite(v) && beyond(scale(v)) && (best < 0 || Math.abs(v) > Math.abs(values[best])) ? k : best, -1);

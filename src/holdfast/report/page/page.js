@@ -155,7 +155,8 @@ function learning() {
       const logged = chosenLabels().map(l => curve(l, t, metric)).filter(Boolean);
       const series = state.smooth && metric !== "regret" ? logged.map(smoothed) : logged;
       const refs = metric === "cost" ? tasks[t].limits.map(b => [b, `limit ${plain(b)}`]) : [];
-      lineChart(host, heading(metric, t), series, {refs, band: state.band, log: state.log && metric === "regret", from: 0});
+      const marks = metric === "regret" ? [] : chosenLabels().flatMap(l => (data.evaluated[`${l},${t}`] || []).map(([x, reward, cost, safe]) => ({i: l, x, y: metric === "cost" ? cost : reward, safe})));
+      lineChart(host, heading(metric, t), series, {refs, marks, band: state.band, log: state.log && metric === "regret", from: 0});
     }
   }
   if (!state.tasks.size) at("multiples").append(make("div", {className: "empty", textContent: "no task chosen"}));

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The zoo made from run folders: of each task one policy, judged, with its model card."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent import Agent
+from holdfast.certify import certify
+from holdfast.reading import MALFORMED
+from holdfast.runs import checkpoint
+from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
+from holdfast.runs.progress import write_rows
+from holdfast.runs.zoo import digests, entries, write_entries
+from holdfast.train.environment import Spaces
+
+
+def make_zoo(
+    dirs: Iterable[Path], to: Path, episodes: int = 200, told: Callable[[str], None] = print
+) -> dict[str, dict[str, Any]]:
+    """Add a policy for each task of the runs under `dirs`; the lowest seed of a task is taken.
+
+    Nothing is chosen by how well a run went: the zoo shows what the algorithm does.
+    """
+    if episodes < 1:
+        raise ValueError(f"--episodes {episodes} must be at least 1; 200 is usual.")
+    found: dict[str, Folder] = {}
+    for path in sorted(p.parent for root in dirs for p in _records(root)):
+        folder = open_folder(path)
+        if not checkpoint.saved_epochs(path):
+            told(f"{path}: it holds no checkpoint, so there is no policy to take")
+            continue
+        rival = found.get(folder.run.env)
+        if rival is None or folder.run.seed < rival.run.seed:
+            found[folder.run.env] = folder
+    if not found:
+        raise ValueError("none of these folders holds a run with a checkpoint: name trained runs.")
+    made = entries(to)
+    for task, folder in sorted(found.items()):
+        made[task] = add_policy(folder, to / _plain(task), episodes)
+        write_entries(to, made)
+        told(f"zoo/{task}: {sentence(made[task])}")
+    return made
+
+
+def _records(root: Path) -> list[Path]:
+    if not root.exists():
+        raise ValueError(f"'{root}' does not exist: name run folders or their parents.")
+    return [root / "run.json"] if (root / "run.json").exists() else list(root.rglob("run.json"))
+
+
+def _plain(task: str) -> str:
+    if Path(task).name != task or task.startswith("."):
+        raise ValueError(f"'{task}' is no task of ours, and the zoo holds only those.")
+    return task
+
+
+def add_policy(folder: Folder, target: Path, episodes: int) -> dict[str, Any]:
+    """A run folder with the newest policy and no environment's state, and its card."""
+    agent = Agent.load(folder.path)
+    state, spaces = agent.state, agent.spaces
+    assert state is not None and isinstance(spaces, Spaces)
+    draft = target.with_name(f".{target.name}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    kept = Folder(draft, agent.run, spaces)
+    write_config(kept)
+    write_rows(draft / "progress.csv", agent.metrics)
+    checkpoint.save(draft, state.epoch, state_arrays(replace(state, env=None)), 1)
+    (draft / "done.json").write_bytes(b"{}\n")
+    _, data = certify(draft, episodes=episodes, film=False)
+    card = checkpoint.read_json(data)
+    result = agent.evaluate(episodes=episodes)  # the episodes that the card was made from
+    summary = result.summary()
+    shutil.rmtree(target, ignore_errors=True)
+    draft.rename(target)
+    return {
+        "algorithm": agent.run.name,
+        "seed": agent.run.seed,
+        "env_steps": state.epoch * agent.run.epoch_steps,
+        "episodes": episodes,
+        "return": summary["return"]["mean"],
+        "cost": {name: cost["mean"] for name, cost in summary["cost"].items()},
+        "limits": spaces.limits,
+        "safe_at_95": summary["safe_at_95"],
+        "card": card.get("format"),
+        "sha256": digests(target),
+    }
+
+
+def sentence(entry: dict[str, Any]) -> str:
+    """Return, costs against limits and verdict of an entry."""
+    try:
+        costs = ", ".join(
+            f"{name} {float(mean):.1f} of {float(entry['limits'][name]):g}"
+            for name, mean in entry["cost"].items()
+        )
+        return f"return {float(entry['return']):.1f}, {costs}, proved safe: {entry['safe_at_95']}"
+    except MALFORMED:
+        return "its entry in the index is damaged"

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast zoo`: trained policies that come with the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.arguments import Whole
+
+
+def zoo_command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole = 200) -> None:
+    """Trained policies that come with the library, or new ones made from run folders.
+
+    Args:
+        make: Run folders or their parents; the policy of each task's lowest seed is added.
+        to: The folder of the zoo to add to; by default the library's own.
+        episodes: Fresh episodes that each is judged by.
+    """
+    from holdfast.runs.zoo import entries, zoo_folder
+
+    console = Console(highlight=False)
+    if make:
+        from holdfast.certify.zoo import make_zoo
+
+        say = lambda text: console.print(text, markup=False, soft_wrap=True)
+        make_zoo(make, to or zoo_folder(), episodes, say)
+        return
+    found = entries(to)
+    if not found:
+        console.print(
+            "No policies come with this installation; `holdfast zoo --make RUNS` adds those of "
+            "run folders.",
+            markup=False,
+        )
+        return
+    table = Table("name", "return", "cost", "limit", "proved safe", box=None)
+    for name, entry in found.items():
+        costs = [f"{float(mean):.1f}" for mean in entry["cost"].values()]
+        limits = [f"{float(limit):g}" for limit in entry["limits"].values()]
+        row = (f"zoo/{name}", f"{float(entry['return']):.1f}", ", ".join(costs), ", ".join(limits))
+        table.add_row(*row, str(entry["safe_at_95"]))
+    console.print(table)
+    name = next(iter(found))
+    console.print(f"\nSee one move: holdfast watch zoo/{name} -o film.gif", markup=False)

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study: what was asked of Optuna, and what the run folders answer.
+
+    OUT/study.json     the run, the search space, the constraint, and the parameters of every trial
+    OUT/trial-007/     an ordinary run folder
+    OUT/study.html     the page
+
+Only study.json is written by a study, whole, before its trials start. Whether a trial is complete,
+was stopped by its curve or has yet to be trained follows from its run folder alone. So a study that
+is killed at any instant goes on as if it had not been: what is proposed next is a function of the
+seed and of the trials before, which come in waves of a fixed size.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from holdfast.bench.suite import Cell
+from holdfast.core.stats import Array
+from holdfast.process import optional
+from holdfast.run import Run, to_json
+from holdfast.runs.checkpoint import read_json, write_json
+from holdfast.runs.log import read_limits
+from holdfast.runs.progress import read_progress
+from holdfast.tune.space import Dimension, Param, tuned
+
+Constraint = Literal["regret", "tail"]
+FORMAT = 1
+TAIL = 0.25
+"""The last share of a run that its return, and the cost of its tail, are taken from."""
+STARTUP = 5
+"""Trials that are drawn at random, and safe ones that are complete, before any is stopped."""
+MOST = 10_000
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is searched, and how trials are compared."""
+
+    run: Run
+    """What all trials share."""
+    space: tuple[Dimension, ...]
+    constraint: Constraint = "regret"
+    """What must stay within `allow`: the raw regret of an epoch, or the cost of the last quarter
+    above its limit; in units of the limit."""
+    allow: float = 0.01
+    wave: int = 1
+    """Trials that are proposed together, before any of them is known."""
+
+    def asked(self) -> dict[str, Any]:
+        """Plain data, for study.json."""
+        rest = {"constraint": self.constraint, "allow": self.allow, "wave": self.wave}
+        return {"run": to_json(self.run), "space": [asdict(d) for d in self.space], **rest}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial, as its run folder shows it."""
+
+    number: int
+    params: Mapping[str, Param]
+    """As they were sampled."""
+    state: Literal["waiting", "complete", "stopped"]
+    curve: Array
+    """[epochs] the return of each epoch so far."""
+    value: float = np.nan
+    """Mean return of the last quarter."""
+    excess: float = np.inf
+    """What the constraint is on, above what is allowed: at most 0 is safe."""
+
+    @property
+    def name(self) -> str:
+        return name_of(self.number)
+
+    @property
+    def safe(self) -> bool:
+        return self.state == "complete" and self.excess <= 0
+
+
+def name_of(number: int) -> str:
+    return f"trial-{number:03d}"
+
+
+def cell_of(study: Study, trial: Trial) -> Cell:
+    return Cell(trial.name, tuned(study.run, study.space, trial.params))
+
+
+def begin(out: Path, study: Study) -> tuple[Study, list[dict[str, Param]]]:
+    """The study in a folder, with the parameters of its trials so far; another one is refused.
+
+    The size of a wave is that of the first command: it decides what is proposed.
+    """
+    file = out / "study.json"
+    if not file.exists():
+        if out.exists() and any(not child.name.startswith(".") for child in out.iterdir()):
+            raise ValueError(f"'{out}' is not empty and holds no study: choose another --out.")
+        return study, []
+    data = read_json(file)
+    if data.get("format") != FORMAT or not isinstance(data.get("trials"), list):
+        raise ValueError(f"'{file}' is no study of this version: choose another --out.")
+    study = replace(study, wave=max(1, int(data.get("wave", study.wave))))
+    before, now = _plain(data), _plain(study.asked())
+    for name in now:
+        if before.get(name) != now[name]:
+            what = "search space" if name == "space" else name
+            found = _first_difference(before.get(name), now[name])
+            raise ValueError(
+                f"'{out}' holds a study with another {what} ({found}): repeat the command that "
+                "began it, or choose another --out."
+            )
+    return study, list(data["trials"])
+
+
+def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON gives it back."""
+    import json
+
+    return json.loads(json.dumps({k: v for k, v in data.items() if k not in ("trials", "format")}))
+
+
+def _first_difference(before: Any, now: Any) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in now:
+            if before.get(key) != now[key]:
+                return f"{key}: {_first_difference(before.get(key), now[key])}"
+    if isinstance(before, list) and isinstance(now, list):
+        names = [[str(d["name"]) for d in part if isinstance(d, dict)] for part in (before, now)]
+        if names[0] != names[1]:
+            return f"{', '.join(names[0])}; asked for now: {', '.join(names[1])}"
+        return next(_first_difference(a, b) for a, b in zip(before, now, strict=True) if a != b)
+    return f"{str(before)[:80]}; asked for now: {str(now)[:80]}"
+
+
+def write(out: Path, study: Study, asked: Sequence[Mapping[str, Param]]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    data = study.asked() | {"format": FORMAT, "trials": [dict(params) for params in asked]}
+    write_json(out / "study.json", data)
+
+
+def read_trials(out: Path, study: Study, asked: Sequence[Mapping[str, Param]]) -> list[Trial]:
+    """All trials as their folders show them; each is compared with the waves before its own."""
+    found: list[Trial] = []
+    for number, params in enumerate(asked):
+        before = found[: number // study.wave * study.wave]
+        found.append(read_trial(out, study, number, params, before))
+    return found
+
+
+def read_trial(
+    out: Path, study: Study, number: int, params: Mapping[str, Param], before: Sequence[Trial]
+) -> Trial:
+    """One trial; where its curve falls behind, what it did afterwards does not count."""
+    folder = out / name_of(number)
+    columns = read_progress(folder / "progress.csv")
+    curve = columns.get("ep_return_raw", columns["ep_return"])
+    end = stopped_at(study, curve, before)
+    if end is not None:
+        return Trial(number, params, "stopped", curve[:end], float(curve[end - 1]))
+    if not (folder / "done.json").exists() or not curve.size:
+        return Trial(number, params, "waiting", curve)
+    limits = read_limits(read_json(folder / "run.json").get("limits"))
+    last = max(1, round(TAIL * curve.size))
+    excess = _excess(study, columns, limits, last) - study.allow
+    return Trial(number, params, "complete", curve, float(curve[-last:].mean()), excess)
+
+
+def _excess(
+    study: Study, columns: Mapping[str, Array], limits: Mapping[str, float], last: int
+) -> float:
+    """Regret of an epoch, or cost of the last quarter above its limit; of the worst constraint."""
+    worst = -np.inf
+    for name, limit in limits.items():
+        end, unit = f"/{name}" if len(limits) > 1 else "", limit or 1.0
+        if study.constraint == "regret":
+            regret = columns[f"cost_regret_raw{end}"]
+            worst = max(worst, float(regret[-1]) / len(regret) / unit)
+        else:
+            worst = max(worst, float(columns[f"ep_cost_raw{end}"][-last:].mean() - limit) / unit)
+    return worst
+
+
+def stopped_at(study: Study, curve: Array, before: Sequence[Trial]) -> int | None:
+    """The epoch at which a trial falls behind the median of the safe ones before it; or None.
+
+    Only safe trials are compared with: one that breaks its limit is often ahead. The first quarter
+    of a run is never judged.
+    """
+    safe = [trial for trial in before if trial.safe]
+    if len(safe) < STARTUP:
+        return None
+    optuna = load_optuna()
+    epochs = study.run.epochs
+    pruner = optuna.pruners.MedianPruner(
+        n_startup_trials=STARTUP, n_warmup_steps=max(1, round(TAIL * epochs))
+    )
+    others = optuna.create_study(direction="maximize")
+    others.add_trials([_frozen(optuna, study, trial) for trial in safe])
+    for epoch in range(1, min(curve.size, epochs - 1) + 1):
+        seen = {i + 1: float(v) for i, v in enumerate(curve[:epoch])}
+        running = optuna.trial.create_trial(
+            state=optuna.trial.TrialState.RUNNING, intermediate_values=seen
+        )
+        if pruner.prune(others, running):
+            return epoch
+    return None
+
+
+def propose(study: Study, trials: Sequence[Trial], count: int) -> list[dict[str, Param]]:
+    """Parameters of the next trials: a function of the seed and of the trials so far."""
+    optuna = load_optuna()
+    sampler = optuna.samplers.TPESampler(
+        n_startup_trials=STARTUP, seed=int(_seed(study.run.seed, len(trials)))
+    )
+    told = optuna.create_study(direction="maximize", sampler=sampler)
+    told.add_trials([_frozen(optuna, study, trial) for trial in trials])
+    space = {d.name: d.distribution(optuna) for d in study.space}
+    return [dict(told.ask(space).params) for _ in range(count)]
+
+
+def _seed(seed: int, trial: int) -> int:
+    return int(np.random.SeedSequence([seed, trial]).generate_state(1)[0])
+
+
+def _frozen(optuna: Any, study: Study, trial: Trial) -> Any:
+    states = optuna.trial.TrialState
+    done = trial.state == "complete"
+    return optuna.trial.create_trial(
+        state=states.COMPLETE if done else states.PRUNED,
+        value=trial.value,
+        params=dict(trial.params),
+        distributions={d.name: d.distribution(optuna) for d in study.space},
+        intermediate_values={i + 1: float(v) for i, v in enumerate(trial.curve)},
+        constraints={study.constraint: trial.excess} if done else None,
+    )
+
+
+def load_optuna() -> Any:
+    optuna = optional("optuna", "tune", "`holdfast tune`")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    return optuna
+
+
+def winner(trials: Sequence[Trial]) -> Trial | None:
+    """The largest return of the safe trials; where none is safe, the one nearest to its limit."""
+    complete = [trial for trial in trials if trial.state == "complete"]
+    safe = [trial for trial in complete if trial.safe]
+    if safe:
+        return max(safe, key=lambda trial: trial.value)
+    return min(complete, key=lambda trial: trial.excess, default=None)
