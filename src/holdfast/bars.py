@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Mapping
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.console import plain_console
 from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.probe import PROBES
@@ -28,11 +27,11 @@ def training_bar(
 ) -> Bar:
     """The bar of a run that has made `done` steps; first a line on how it runs, then `about` it."""
     title = f"{run.name} on {run.env or 'your environment'}"
-    console = Console(file=sys.stderr)
+    console = plain_console(stderr=True)
     total = run.epochs * run.epoch_steps
     said = f"{title}: {total:,} steps, {describe_acting(run, env)}{_unused(run, env)}"
     for line in (said, *about.splitlines()):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(Text(line), soft_wrap=True)
     return Bar(total, limits, title, done, console=console)
 
 
@@ -63,7 +62,7 @@ class Bar:
         every: float = 10.0,
         console: Console | None = None,
     ) -> None:
-        self.console = console or Console(file=sys.stderr)
+        self.console = console or plain_console(stderr=True)
         self.limits = dict(limits)
         self.total, self.title, self.every = total, title, every
         self.pace = Pace()
@@ -72,14 +71,14 @@ class Bar:
         self.live = self.console.is_terminal
         if self.live:
             self.progress = Progress(
-                TextColumn("[bold]{task.description}"),
+                TextColumn("{task.description}", style="bold", markup=False),
                 BarColumn(bar_width=None),
                 TextColumn("{task.percentage:>3.0f}%"),
                 Remaining(self),
                 console=self.console,
                 expand=True,
             )
-            self.task = self.progress.add_task(escape(title), total=total, completed=done)
+            self.task = self.progress.add_task(title, total=total, completed=done)
             self.display = Live(
                 self.table(), console=self.console, refresh_per_second=4, transient=False
             )
@@ -99,7 +98,7 @@ class Bar:
             self.display.update(self.table())
         elif time.monotonic() - self.spoke >= self.every or env_steps >= self.total:
             self.spoke = time.monotonic()
-            self.console.print(self.line(env_steps), highlight=False, markup=False, soft_wrap=True)
+            self.console.print(Text(self.line(env_steps)), soft_wrap=True)
 
     def line(self, env_steps: int) -> str:
         assert self.row is not None
@@ -193,7 +192,7 @@ def clock(seconds: float | None) -> str:
 
 def _progress(*columns: ProgressColumn, quiet: bool, console: Console | None) -> Progress:
     """A bar that is gone when it is done; nothing in a log."""
-    console = console or Console(file=sys.stderr)
+    console = console or plain_console(stderr=True)
     hidden = quiet or not (console.is_terminal or console.is_jupyter)
     return Progress(*columns, console=console, transient=True, disable=hidden)
 
@@ -209,7 +208,7 @@ class EvaluationBar:
 
     def __init__(self, episodes: int, quiet: bool = False, console: Console | None = None) -> None:
         columns = TextColumn("{task.completed:,} episodes"), BarColumn()
-        said = TextColumn("{task.description}")
+        said = TextColumn("{task.description}", markup=False)
         self.progress = _progress(*columns, said, quiet=quiet, console=console)
         self.task = self.progress.add_task("", total=episodes)
 
@@ -234,7 +233,7 @@ class FilmBar:
     """Frames drawn so far, or a line on what a window shows."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
-        columns = TextColumn("{task.description}"), BarColumn()
+        columns = TextColumn("{task.description}", markup=False), BarColumn()
         frames = TextColumn("{task.completed} of {task.total} frames")
         self.progress = _progress(*columns, frames, quiet=quiet, console=console)
         self.line = self.progress.console.status("")
@@ -250,7 +249,7 @@ class FilmBar:
         if self.progress.live.is_started:
             self.progress.stop()
             self.line.start()
-        self.line.update(text)
+        self.line.update(Text(text))
 
     def __enter__(self) -> FilmBar:
         self.progress.start()

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.core.holding import violations
 from holdfast.core.stats import iqm
@@ -106,7 +106,7 @@ class Evaluation:
         kind = "cost" if self.discount == 1 else f"cost, discounted by {self.discount:g}"
         for name, cost in data["cost"].items():
             table.add_row(
-                kind if name == "cost" else escape(f"{kind}: {name}"),
+                Text(kind if name == "cost" else f"{kind}: {name}"),
                 f"{cost['mean']:.2f}",
                 f"{cost['iqm']:.2f}",
                 _coloured(cost["proved_low_95"], cost["proved_high_95"], cost["limit"]),
@@ -122,9 +122,9 @@ class Evaluation:
             highlight=False,
         )
         colour = {"yes": "green", "no": "red", "undecided": "yellow"}[judged.safe]
-        said = judged.proved_sentence.replace(judged.safe, f"[bold {colour}]{judged.safe}[/]", 1)
-        console.print(said.replace("[0,", "\\[0,"), highlight=False)
-        console.print(judged.seen_sentence, highlight=False, markup=False)
+        before, answer, after = judged.proved_sentence.partition(judged.safe)
+        console.print(Text.assemble(before, (answer, f"bold {colour}"), after))
+        console.print(Text(judged.seen_sentence))
 
 
 def _distances(costs: NDArray[np.float64], limit: float) -> dict[str, float]:
@@ -146,9 +146,9 @@ def interval(low: float | None, high: float | None) -> str:
     return " .. ".join("?" if value is None else f"{value:.2f}" for value in (low, high))
 
 
-def _coloured(low: float | None, high: float | None, limit: float) -> str:
+def _coloured(low: float | None, high: float | None, limit: float) -> Text:
     style = "red" if (low or 0) > limit else "green" if high is not None and high <= limit else ""
-    return f"[{style}]{interval(low, high)}[/]" if style else interval(low, high)
+    return Text(interval(low, high), style)
 
 
 def evaluate(

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tyro
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast import process
 from holdfast.cli import training
+from holdfast.console import plain_console, styled
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
 CUT_OFF = 141
@@ -91,11 +92,11 @@ def flush(last: str = "") -> None:
 
 
 def print_commands() -> None:
-    console = Console()
-    console.print("[bold]Holdfast[/]: safe reinforcement learning under cost limits\n")
+    console = plain_console()
+    console.print(styled(("Holdfast", "bold"), ": safe reinforcement learning under cost limits\n"))
     table = Table.grid(padding=(0, 3))
     for name, command in COMMANDS.items():
-        table.add_row(f"  [cyan]{name}[/]", command.summary)
+        table.add_row(Text(f"  {name}", "cyan"), command.summary)
     console.print(table)
     console.print(f"\n{USAGE}")
 

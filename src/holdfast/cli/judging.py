@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
 from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder, parse_limits
+from holdfast.console import plain_console
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.folder import save_evaluation
@@ -82,7 +82,7 @@ def _limits(words: tuple[str, ...]) -> float | dict[str, float] | None:
 
 def show(found: Mapping[Perturbation, Evaluation], several: bool, json: bool) -> None:
     """One evaluation in full, or a row for each condition."""
-    console = Console()
+    console = plain_console()
     if json:
         import json as format
 
@@ -106,7 +106,7 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
     table.add_column("condition")
     for name, limit in first.limits.items():
         label = "cost" if name == "cost" else f"cost: {name}"
-        table.add_column(escape(f"{label} (limit {limit:g})"), justify="right")
+        table.add_column(Text(f"{label} (limit {limit:g})"), justify="right")
     table.add_column("return", justify="right")
     table.add_column("proved safe at 95 %")
     colour = {"yes": "green", "no": "red", "undecided": "yellow"}
@@ -116,6 +116,6 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
             str(condition),
             *(f"{mean:.2f}" for mean in result.costs.mean(0)),
             f"{result.returns.mean():.1f}",
-            f"[{colour[safe]}]{safe}[/]",
+            Text(safe, colour[safe]),
         )
     return table

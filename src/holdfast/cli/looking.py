@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 import tyro
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.cli.arguments import OutOrNone, RunFolder
+from holdfast.console import plain_console
 
 
 def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     """Algorithms, or the settings of one and what each preset changes."""
     from holdfast.algorithms import ALGORITHMS
 
-    console = Console(highlight=False)
+    console = plain_console()
     if not algorithm:
         table = Table("name", "what it does", box=None, title="Algorithms", title_justify="left")
         for name, entry in ALGORITHMS.items():
-            table.add_row(f"[cyan]{name}[/]", entry.summary)
+            table.add_row(Text(name, "cyan"), entry.summary)
         console.print(table)
         console.print("\n`holdfast list NAME` shows its settings; `holdfast envs` the tasks.")
         return
@@ -30,14 +31,14 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     table = Table("option", "default", "meaning", box=None, title=run.name, title_justify="left")
     defaults: dict[str, object] = {}
     for title, settings in grouped(run).items():
-        table.add_row("", "", f"[bold]{title}[/]")
+        table.add_row("", "", Text(title, "bold"))
         for setting in settings:
             defaults[setting.path] = setting.value
-            table.add_row(f"[cyan]{flag(setting.name)}[/]", default_of(setting), setting.help)
+            table.add_row(Text(flag(setting.name), "cyan"), default_of(setting), setting.help)
     console.print(table)
     for preset in PRESETS:
         changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}
-        console.print(f"\n[bold]--preset {preset}[/] changes")
+        console.print(Text(f"\n--preset {preset}", "bold"), "changes")
         for setting, value in changes.items():
             console.print(f"  {setting.split('.')[-1]} = {value}")
         if not changes:
@@ -67,13 +68,13 @@ def envs_command(env: tyro.conf.Positional[str] = "") -> None:
     """
     from holdfast.envs.make import describe, known_ids
 
-    console = Console(highlight=False)
+    console = plain_console()
     if not env:
         for name in known_ids():
             console.print(name)
         console.print("\nAny Gymnasium id that reports a cost works too: `holdfast check ENV`.")
     elif env in known_ids():
-        console.print(describe(env), markup=False)
+        console.print(describe(env))
     else:
         from holdfast.settings import nearest
 
@@ -110,4 +111,4 @@ def check_command(
         from holdfast.envs.check.chance import chance_in
 
         said = str(chance_in(env, args, constraints, cost))
-        Console(highlight=False).print(said, markup=False)
+        plain_console().print(said)

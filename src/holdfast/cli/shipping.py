@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 
 from holdfast.cli.arguments import (
     EnvironmentOptions,
@@ -16,6 +15,7 @@ from holdfast.cli.arguments import (
     RunFolder,
     Whole,
 )
+from holdfast.console import plain_console
 
 
 def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy.onnx")) -> None:
@@ -28,15 +28,14 @@ def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy
     from holdfast.agent import Agent
 
     agreement = Agent.load(run).export(out)
-    console = Console(highlight=False)
+    console = plain_console()
     for file in agreement.files:
-        console.print(f"Wrote:   {file}", soft_wrap=True, markup=False)
+        console.print(f"Wrote:   {file}", soft_wrap=True)
     console.print(f"Checked: {agreement}", soft_wrap=True)
     console.print(
         "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
         f"with sampled ones: holdfast evaluate {run} --greedy",
         soft_wrap=True,
-        markup=False,
     )
 
 
@@ -79,11 +78,11 @@ def watch_command(
         frames=frames,
         fps=fps,
     )
-    console = Console(highlight=False)
+    console = plain_console()
     if made is not None:
         if made != out:
             console.print("This environment cannot be drawn, so here is a plot.")
-        console.print(f"Wrote: {made}", soft_wrap=True, markup=False)
+        console.print(f"Wrote: {made}", soft_wrap=True)
 
 
 def certify_command(
@@ -112,6 +111,6 @@ def certify_command(
     with EvaluationBar(judging.episodes) as bar:
         page, data = certify(run, out, **given, film=film, perturb=perturb, on_progress=bar.update)
     sync_back(run)
-    console = Console(highlight=False)
-    console.print(f"Page: {page}", soft_wrap=True, markup=False)
-    console.print(f"Data: {data}", soft_wrap=True, markup=False)
+    console = plain_console()
+    console.print(f"Page: {page}", soft_wrap=True)
+    console.print(f"Data: {data}", soft_wrap=True)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 
 from holdfast import process
 from holdfast.cli.arguments import EnvironmentOptions, RunFolder, Whole, WholeOrNone
+from holdfast.console import plain_console, styled
 
 if TYPE_CHECKING:
     from holdfast.cli.options import Options
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 def fail(message: str, code: int) -> NoReturn:
     """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
     plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
-    words = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast-rl[wandb]' is no markup
-    Console(stderr=True, highlight=False).print(words, soft_wrap=True)
+    words = styled(("holdfast:", "bold red"), f" {plain}")
+    plain_console(stderr=True).print(words, soft_wrap=True)
     raise SystemExit(code)
 
 
@@ -130,7 +129,7 @@ def follow(
         }
         for what, how in said.items():
             line = f"{what + ':':<12}{how}"
-            Console(highlight=False).print(line, soft_wrap=True, markup=False)
+            plain_console().print(line, soft_wrap=True)
 
 
 def train_shown(
@@ -212,7 +211,7 @@ def resume_command(
     state, complaints = load_state(folder)
     folder = extended(folder, state, steps)
     for complaint in complaints:
-        Console(stderr=True, highlight=False).print(f"[yellow]skipped:[/] {escape(complaint)}")
+        plain_console(stderr=True).print(styled(("skipped:", "yellow"), f" {complaint}"))
     folder = replace(folder, run=renamed(folder.run, environment))
     given = environment.env, environment.cost
     envs = open_env(folder.run, *given, trusted=environment.trust_env, cluster=cluster)
@@ -248,7 +247,7 @@ def demo_command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("run
     from holdfast.runs.plot import plot_run
     from holdfast.train.environment import Spaces, open_env
 
-    console = Console(highlight=False)
+    console = plain_console()
     process.use_compilation_cache()
     run = demo_run(seed, steps)
     env = open_env(run)
