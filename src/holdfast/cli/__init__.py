@@ -17,8 +17,11 @@ from rich.text import Text
 from holdfast import process
 from holdfast.cli import training
 from holdfast.console import plain_console, styled
+from holdfast.envs.failure import EnvFailure
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
+DEBUG = "HOLDFAST_DEBUG"
+"""Environment variable: with any value errors keep their tracebacks."""
 CUT_OFF = 141
 """Exit code: nobody reads the output any more; that of programs which SIGPIPE ends."""
 
@@ -55,9 +58,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         training.fail("; ".join([what, *getattr(stop, "__notes__", ())]) + ".", code)
     except (ValueError, RuntimeError, OSError) as error:
         flush("\n" if isinstance(error, BrokenPipeError) else "")  # a line tells whose pipe it was
-        if os.environ.get("HOLDFAST_DEBUG"):
+        if os.environ.get(DEBUG):
             raise
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
+        if isinstance(error, EnvFailure):
+            notes.append(f"{DEBUG}=1 shows the full traceback.")
         training.fail(" ".join([str(error), *notes]), 2)
     except MemoryError as error:
         training.fail(f"there is not enough memory for this ({error}).", 2)

@@ -24,6 +24,7 @@ from holdfast.envs.check.rules import (
     type_findings,
 )
 from holdfast.envs.check.vec_env import check_vec_env
+from holdfast.envs.failure import EnvFailure, describe_error
 from holdfast.envs.foreign.costs import CostFunction, find_cost, read_cost
 from holdfast.envs.foreign.references import load
 from holdfast.envs.foreign.source import (
@@ -108,8 +109,8 @@ def _check_single(plan: _Plan) -> Iterator[Finding]:
     except ValueError as error:
         yield _split("construction", error)
         return
-    except Exception as error:
-        yield _failure("construction", error, "make one by hand to see more.")
+    except EnvFailure as error:
+        yield Finding("error", "construction", str(error), "make one by hand to see more.")
         return
     if is_functional(env):
         yield from _check_batch(described(env), None, plan.constraints, plan.cost, plan.seed)
@@ -221,13 +222,13 @@ def _close(env: Any) -> Iterator[Finding]:
             env.close()
     except Exception as error:
         yield Finding(
-            "warning", "close", f"close() raised {type(error).__name__}: {error}",
+            "warning", "close", f"close() raised {describe_error(error)}.",
             "make it safe to call once.",
         )  # fmt: skip
 
 
 def _failure(where: str, error: Exception, remedy: str) -> Finding:
-    return Finding("error", where, f"{where} raised {type(error).__name__}: {error}", remedy)
+    return Finding("error", where, f"{where} raised {describe_error(error)}.", remedy)
 
 
 def _failure_remedy(seen: Recording) -> str:

@@ -11,6 +11,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from holdfast.envs.base import ActionSpace
+from holdfast.envs.failure import EnvFailure, named
 from holdfast.envs.foreign import references
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
@@ -171,8 +172,12 @@ def open_single(source: EnvSource) -> Any:
     if is_instance(source):
         return source
     try:
-        env = _registered(source) if isinstance(source, str | EnvSpec) else source()
-    except (ImportError, gym.error.DependencyNotInstalled) as error:
+        with named(lambda: f"the construction of Env {label_of(source)}", noted=False):
+            env = _registered(source) if isinstance(source, str | EnvSpec) else source()
+    except EnvFailure as failure:
+        error = failure.__cause__
+        if not isinstance(error, ImportError | gym.error.DependencyNotInstalled):
+            raise
         raise ValueError(
             f"Env {label_of(source)} cannot be made: {error}; install what it needs."
         ) from error
