@@ -26,7 +26,7 @@ from holdfast.envs.make import is_given, is_vectorised, num_envs_of
 from holdfast.envs.perturb import Perturbation, perturbed
 from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by
 from holdfast.export import Agreement, Portable, export
-from holdfast.film import Film, choose
+from holdfast.film import PLOTS, Film, choose
 from holdfast.film.views import open_view
 from holdfast.process import versions
 from holdfast.run import PresetName, Run, configure, make_run
@@ -288,8 +288,9 @@ class Agent:
         """Film episodes: .gif or .mp4, a plot (.png, .svg, .pdf), or a window without a `path`.
 
         The episodes are the first of an evaluation with `seed`, or of each of `seeds` the first, or
-        the costliest of `worst_of`. Returns the file; where the environment cannot be drawn that is
-        a plot. `frames` is the most of an episode.
+        the costliest of `worst_of`. Returns the file; of an environment that has no pictures that
+        is a plot. Where drawing fails it raises `holdfast.film.NotDrawn`. `frames` is the most of
+        an episode.
         """
         state, spaces = self._trained()
         run = self.run if env is None else replace(self.run, env_args=dict(env_args or {}))
@@ -303,7 +304,8 @@ class Agent:
             frames,
             fps,
         )
-        mode = "human" if path is None else "rgb_array"
+        plain = path is not None and Path(path).suffix in PLOTS
+        mode = "human" if path is None else "none" if plain else "rgb_array"
         view = open_view(run, env, cost, mode, trust_env or self._trusted)
         try:
             ranked = lambda: film.by_cost(view, worst_of, seed)

@@ -15,6 +15,7 @@ from holdfast.certify.card import Judged, describe
 from holdfast.certify.history import history
 from holdfast.certify.page import render
 from holdfast.envs.base import VecEnv
+from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.perturb import parse_perturbations
@@ -50,8 +51,8 @@ def certify(
 
     `out` is RUN/card by default. `perturb` are other conditions to judge it under, as those of
     `holdfast evaluate --perturb`; `film` adds a video of the costliest of 20 episodes (a plot where
-    nothing can be drawn). `env`, `env_args` and `cost` are those of `Agent.evaluate`; the card then
-    speaks of them, and not of what was trained on.
+    there are no pictures; where drawing fails the card says why). `env`, `env_args` and `cost` are
+    those of `Agent.evaluate`; the card then speaks of them, and not of what was trained on.
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
@@ -66,10 +67,13 @@ def certify(
     conditions = parse_perturbations(perturb) if perturb else ()
     others = {str(condition): judge(perturb=condition) for condition in conditions}
     target.mkdir(parents=True, exist_ok=True)
-    shown = None
+    shown, unfilmed = None, "it was not asked for"
     if film:
         wanted = target / f"film{'.mp4' if has_ffmpeg() else '.gif'}"
-        shown = agent.watch(wanted, env, **how, worst_of=FILMED, progress=False)
+        try:
+            shown = agent.watch(wanted, env, **how, worst_of=FILMED, progress=False)
+        except Exception as error:  # whatever it is, the card must not be lost with the film
+            unfilmed = str(error) if isinstance(error, RuntimeError) else describe_error(error)
     past = history(agent.metrics, agent.spaces.limits)
     place = agent.run
     if env is not None:
@@ -77,7 +81,9 @@ def certify(
         place = replace(place, env=name, env_args=dict(own if env_args is None else env_args))
     if cost is not None:
         place = replace(place, cost=cost if isinstance(cost, str) else name_function(cost))
-    judged = Judged(folder, agent, result, seed, past, shown, others, place, tuple(perturb))
+    judged = Judged(
+        folder, agent, result, seed, past, shown, others, place, tuple(perturb), unfilmed
+    )
     data = describe(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
     write_atomic(target / "card.json", content)

@@ -42,6 +42,8 @@ class Judged:
     """The run with the environment and cost function that it was judged by."""
     perturb: tuple[str, ...] = ()
     """The words that make these conditions."""
+    unfilmed: str = ""
+    """Why there is no film, where there is none."""
 
 
 def describe(judged: Judged) -> dict[str, Any]:
@@ -84,6 +86,7 @@ def describe(judged: Judged) -> dict[str, Any]:
         "not_shown": not_shown(judged),
         "versions": {"trained": trained_with(judged.path), "judged": versions()},
         "files": digests(judged),
+        "no_film": None if judged.film else judged.unfilmed,
         "reproduce": reproduce(judged),
     }
 
@@ -140,7 +143,11 @@ def not_shown(judged: Judged) -> list[str]:
         "It is about one trained policy (one seed), not about its algorithm.",
         learned,
         "95 % means: of twenty such answers one may be wrong.",
-        "The film shows single episodes, the costliest of those played, and proves nothing.",
+        *(
+            ["The film shows single episodes, the costliest of those played, and proves nothing."]
+            if judged.film
+            else []
+        ),
     ]
 
 

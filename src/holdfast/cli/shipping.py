@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -66,9 +67,10 @@ def watch_command(
         environment: Film it elsewhere.
     """
     from holdfast.agent import Agent
+    from holdfast.film import NotDrawn
 
-    made = Agent.load(run).watch(
-        out,
+    film = partial(
+        Agent.load(run).watch,
         **environment.given(),
         episodes=episodes,
         seeds=seeds,
@@ -78,10 +80,18 @@ def watch_command(
         frames=frames,
         fps=fps,
     )
+    why = "This environment has no pictures."
+    try:
+        made = film(out)
+    except NotDrawn as error:
+        if out is None:
+            raise
+        why = f"No film: {error}"
+        made = film(out.with_suffix(".png"))
     console = plain_console()
     if made is not None:
         if made != out:
-            console.print("This environment cannot be drawn, so here is a plot.")
+            console.print(f"{why} Here is a plot instead.", soft_wrap=True)
         console.print(f"Wrote: {made}", soft_wrap=True)
 
 
