@@ -4,9 +4,12 @@
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Records of who trained what (holdfast.runs.trust) belong to the tests, not to the user.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="holdfast-state-")
 
 import jax
 import pytest

@@ -18,13 +18,21 @@ import numpy as np
 from holdfast.algorithms import Algorithm
 from holdfast.bars import FilmBar, training_bar
 from holdfast.envs.acting import Actor, action_map
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.references import is_other
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.foreign.spaces import read_observations, to_native
 from holdfast.envs.make import is_given, is_vectorised, num_envs_of
 from holdfast.envs.perturb import Perturbation, perturbed
-from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by
+from holdfast.evaluate import (
+    CostBound,
+    Evaluation,
+    OnEpisodes,
+    evaluate,
+    judged_by,
+    limits_elsewhere,
+)
 from holdfast.export import Agreement, Portable, export
 from holdfast.film import PLOTS, Film, choose
 from holdfast.film.views import open_view
@@ -37,6 +45,7 @@ from holdfast.runs.sinks import Sink, TensorBoard, closed_after
 from holdfast.runs.spaces import describe_space
 from holdfast.runs.storage import local_copy
 from holdfast.runs.training import train_in_folder, write_run
+from holdfast.runs.trust import is_remembered, remember
 from holdfast.train import Epoch, train
 from holdfast.train.environment import Given, Spaces, open_env
 from holdfast.train.state import State, actor_of
@@ -105,7 +114,7 @@ class Agent:
         run = self._next_run((env, cost), int(total_steps), settings)
         self._trusted |= trust_env
         envs = open_env(run, env, cost, trusted=self._trusted)
-        self._given = env, cost
+        self._given, self._trusted = (env, cost), True  # its code was named or allowed
         with ExitStack() as opened:
             if not is_given(env):
                 opened.callback(envs.close)
@@ -232,7 +241,8 @@ class Agent:
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
-        `limits` judges by others than those of training, one number or some by name; `perturb`
+        `limits` judges by others than those of training, one number or some by name; without them
+        another task is judged by the limits that it declares. `perturb`
         changes the conditions (see `Perturbation`).
         `cost_bound` is the most that one episode can cost, where the environment does not know it:
         a number, or one for each constraint by name. With `until_decided` there follow more
@@ -251,10 +261,13 @@ class Agent:
                 seen = np.sqrt(state.normaliser.var)
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
                 envs = perturbed(envs, perturb, unit)
-            return evaluate(
+            known = spaces.limits
+            if limits is None and is_other(self.run.env, run.env):
+                known = limits_elsewhere(known, facts_of(envs).cost_limits, run.env)
+            result = evaluate(
                 self.actor(),
                 envs,
-                judged_by(spaces.limits, limits),
+                judged_by(known, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
@@ -264,6 +277,7 @@ class Agent:
                 max_episodes=max_episodes,
                 on_progress=on_progress,
             )
+            return replace(result, env=run.env)
         finally:
             if not is_given(env):
                 envs.close()
@@ -359,6 +373,8 @@ class Agent:
         """
         state, spaces = self._trained()
         write_run(Folder(Path(path), self.run, spaces), state, self.metrics)
+        if self._trusted:
+            remember(Path(path), self.run)
 
     @classmethod
     def load(cls, path: str | Path, trust_env: bool = False) -> Agent:
@@ -374,7 +390,7 @@ class Agent:
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
-        agent._trusted = trust_env
+        agent._trusted = trust_env or is_remembered(folder.path)
         agent.metrics = rows_until(folder.path / "progress.csv", state.epoch)
         return agent
 

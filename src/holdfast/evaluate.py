@@ -54,6 +54,8 @@ class Evaluation:
     """Of the costs; 1: plain sums."""
     workers: int = 1
     """Processes that played them."""
+    env: str = ""
+    """The environment's name."""
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -65,6 +67,7 @@ class Evaluation:
         """Plain data: what the table shows."""
         judged = self.verdict
         return {
+            "env": self.env,
             "episodes": len(self.returns),
             "deterministic": self.deterministic,
             "return": _spread(self.returns),
@@ -98,7 +101,9 @@ class Evaluation:
         data, judged = self.summary(), self.verdict
         how = "most likely actions" if self.deterministic else "sampled actions"
         how += f", in {self.workers} worker processes" if self.workers > 1 else ", in this process"
-        table = Table(title=f"{data['episodes']} fresh episodes, {how}", title_justify="left")
+        where = f" on {self.env}" if self.env else ""
+        title = Text(f"{data['episodes']} fresh episodes{where}, {how}", "italic")
+        table = Table(title=title, title_justify="left")
         for column in ("", "mean", "IQM", "proved at 95 %", "if the tail is as seen", "limit"):
             table.add_column(column, justify="left" if not column else "right")
         returns = data["return"]
@@ -175,7 +180,7 @@ def evaluate(
     if until_decided and bounds is None:
         raise ValueError(
             "nothing can be proved safe, as this environment does not say what an episode can cost "
-            "at most: pass that as cost_bound= (--cost-bound), or leave until_decided out."
+            "at most: pass that as cost_bound=NUMBER, or leave until_decided out."
         )
     rounds = _rounds(actor, env, Round(seed, 0, deterministic, discount))
     table = np.zeros((0, 2 + len(limits)))
@@ -217,6 +222,20 @@ def judged_by(
         if not 0 <= limit < math.inf:
             raise ValueError(f"the limit {name}={limit} must be finite and not negative.")
     return {**limits, **changes}
+
+
+def limits_elsewhere(
+    trained: Mapping[str, float], declared: Mapping[str, float], env: str
+) -> dict[str, float]:
+    """The limits of another task than the one trained on: those that it declares."""
+    missing = [name for name in trained if name not in declared]
+    if missing:
+        was = ", ".join(f"{name}={limit:g}" for name, limit in trained.items())
+        raise ValueError(
+            f"{env} declares no limit for '{missing[0]}', and the limit of training ({was}) was "
+            "set for another environment: say what to judge it by, limits=NUMBER."
+        )
+    return {name: declared[name] for name in trained}
 
 
 def _bounds(

@@ -39,6 +39,7 @@ def certify(
     seed: int = 1_000_000,
     deterministic: bool = False,
     cost_bound: CostBound | None = None,
+    limits: float | Mapping[str, float] | None = None,
     film: bool = True,
     trust_env: bool = False,
     perturb: Sequence[str] = (),
@@ -51,8 +52,8 @@ def certify(
 
     `out` is RUN/card by default. `perturb` are other conditions to judge it under, as those of
     `holdfast evaluate --perturb`; `film` adds a video of the costliest of 20 episodes (a plot where
-    there are no pictures; where drawing fails the card says why). `env`, `env_args` and `cost` are
-    those of `Agent.evaluate`; the card then speaks of them, and not of what was trained on.
+    there are no pictures; where drawing fails the card says why). `env`, `env_args`, `cost` and
+    `limits` are those of `Agent.evaluate`; the card then speaks of them, and not of the training.
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
@@ -61,7 +62,13 @@ def certify(
     how: dict[str, Any] = {"cost": cost, "env_args": env_args, "seed": seed}
     how |= {"deterministic": deterministic}
     judge = partial(
-        agent.evaluate, env, episodes, **how, cost_bound=cost_bound, on_progress=on_progress
+        agent.evaluate,
+        env,
+        episodes,
+        **how,
+        cost_bound=cost_bound,
+        limits=limits,
+        on_progress=on_progress,
     )
     result = judge(until_decided=until_decided, max_episodes=max_episodes)
     conditions = parse_perturbations(perturb) if perturb else ()

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.agent import Agent
 from holdfast.certify.history import History
-from holdfast.envs.foreign.references import needs_consent
+from holdfast.envs.foreign.references import is_unnamed, needs_consent
 from holdfast.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
 from holdfast.run import Run
@@ -64,7 +64,7 @@ def describe(judged: Judged) -> dict[str, Any]:
         "task": {
             "env": judged.place.env,
             "trained_on": run.env,
-            "limits": spaces.limits,
+            "limits": result.limits,
             "criterion": run.cost_criterion,
             "cost_discount": run.cost_discount,
             "observation_size": spaces.observation.shape[0],
@@ -181,22 +181,27 @@ def reproduce(judged: Judged) -> list[str]:
     named = [*([run.env] if here else []), *([run.cost] if place.cost == run.cost else [])]
     flags += " --trust-env" if needs_consent(named, here and run.env_args) else ""
     if not here:
-        flags += f" --env {place.env}"
+        flags += f" --env {shlex.quote(place.env)}"
         flags += "".join(
             f" --env-arg {shlex.quote(f'{name}={json.dumps(value)}')}"
             for name, value in place.env_args.items()
         )
     if place.cost != run.cost:
-        flags += f" --cost {place.cost}"
+        flags += f" --cost {shlex.quote(place.cost)}"
+    assert judged.agent.spaces is not None
+    if result.limits != judged.agent.spaces.limits:
+        flags += "".join(f" --limit {shlex.quote(f'{n}={b!r}')}" for n, b in result.limits.items())
     given = result.cost_bounds
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"
-    preset = f" --preset {run.preset}" if run.preset else ""
-    again = f"holdfast evaluate {judged.path}{flags}"
+    again = f"holdfast evaluate {shlex.quote(str(judged.path))}{flags}"
+    consent = " --trust-env" if needs_consent((run.env, run.cost), run.env_args) else ""
+    train = f"holdfast train --config {shlex.quote(str(judged.path / 'run.json'))}{consent}"
+    if is_unnamed(run.env) or is_unnamed(run.cost):
+        train = "# no command trains it again: its environment or cost function has no name"
     return [
         f"pip install {DISTRIBUTION}=={versions()['holdfast']}",
         again,
         *([f"{again} --perturb {' '.join(judged.perturb)}"] if judged.perturb else []),
-        f"holdfast train {run.name} {run.env} --seed {run.seed} "
-        f"--steps {run.steps}{preset}  # and the settings of run.json",
+        train,
     ]

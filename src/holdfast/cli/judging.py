@@ -13,7 +13,7 @@ from rich.text import Text
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
-from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder, parse_limits
+from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder, judging_limits
 from holdfast.console import plain_console
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
@@ -49,7 +49,7 @@ def evaluate_command(
     """
     if save and (environment.env is not None or limit or perturb):
         raise ValueError("--save keeps what was trained for: leave --env, --limit, --perturb out.")
-    given, limits = judging.given() | environment.given(), _limits(limit)
+    given, limits = judging.given() | environment.given(), judging_limits(limit)
     agent = Agent.load(run)
     found: dict[Perturbation, Evaluation] = {}
     for condition in parse_perturbations(perturb):
@@ -68,16 +68,6 @@ def evaluate_command(
     worst = next(answer for answer in ("no", "undecided", "yes") if answer in verdicts)
     if CODES[worst]:
         raise SystemExit(CODES[worst])
-
-
-def _limits(words: tuple[str, ...]) -> float | dict[str, float] | None:
-    """10, or spill=10 for each of several; none: the run's."""
-    if len(words) == 1 and "=" not in words[0]:
-        try:
-            return float(words[0])
-        except ValueError:
-            pass
-    return parse_limits(words) or None
 
 
 def show(found: Mapping[Perturbation, Evaluation], several: bool, json: bool) -> None:

@@ -40,8 +40,10 @@ class Options:
     """A Ray cluster whose machines the workers run on: an address, auto or local."""
     origin: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
     """Begin with the policy of another run and its settings, in a new folder; no ALGO, no ENV."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="RUN/run.json")] = None
+    """Repeat the run of this file, in a new folder; no ALGO, no ENV, and flags change settings."""
     trust_env: bool = False
-    """With --from: import the environment that RUN names, if it is not one of ours."""
+    """With --from and --config: import the environment that the run names, if it is not ours."""
     env_arg: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """An argument to make your environment with, such as size=5; repeat it for several."""
     cost: Annotated[str, tyro.conf.arg(metavar="MODULE:FUNCTION")] = ""
@@ -138,6 +140,7 @@ class First:
 
     preset: str | None = None
     origin: Annotated[str | None, tyro.conf.arg(name="from")] = None
+    config: str | None = None
 
 
 def first_look(args: Sequence[str]) -> First:

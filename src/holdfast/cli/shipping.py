@@ -15,6 +15,7 @@ from holdfast.cli.arguments import (
     OutOrNone,
     RunFolder,
     Whole,
+    judging_limits,
 )
 from holdfast.console import plain_console
 
@@ -100,6 +101,7 @@ def certify_command(
     out: OutOrNone = None,
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(episodes=200),
     environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
+    limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     film: bool = True,
     perturb: tuple[str, ...] = (),
 ) -> None:
@@ -110,6 +112,7 @@ def certify_command(
         judging: Which episodes, and how many.
         environment: Judge it elsewhere.
         out: A folder for card.html and card.json; by default RUN/card.
+        limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
         film: Add a video of the costliest of 20 episodes.
         perturb: Judge it under other conditions too, as in evaluate: mass=-20%,+20%.
     """
@@ -117,7 +120,7 @@ def certify_command(
     from holdfast.certify import certify
     from holdfast.runs.storage import sync_back
 
-    given = judging.given() | environment.given()
+    given = judging.given() | environment.given() | {"limits": judging_limits(limit)}
     with EvaluationBar(judging.episodes) as bar:
         page, data = certify(run, out, **given, film=film, perturb=perturb, on_progress=bar.update)
     sync_back(run)

@@ -36,27 +36,33 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def train_command(args: list[str]) -> None:
-    """holdfast train ALGO ENV [options], or holdfast train --from RUN [options]"""
+    """holdfast train ALGO ENV [options], or with --from RUN or --config RUN/run.json instead"""
     from holdfast.cli.options import HELP, first_look, parse_run
 
-    # In two steps: the options are the settings of the algorithm, which ALGO or --from has to name
-    # before they can be parsed.
+    # In two steps: the options are the settings of the algorithm, which ALGO, --from or --config
+    # has to name before they can be parsed.
     names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
-    origin = first_look(args).origin
-    if len(names) == 2 and not origin:
+    first = first_look(args)
+    given = [
+        flag for flag, value in (("--from", first.origin), ("--config", first.config)) if value
+    ]
+    if len(names) == 2 and not given:
         begin(*parse_run(names[0], names[1], args[2:]), trusted=True)  # the user named it
     elif not HELP.isdisjoint(args):
         parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])
-    elif not origin:
+    elif not given:
         raise ValueError(
             "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
         )
-    elif names:
+    elif names or len(given) > 1:
         raise ValueError(
-            "train --from RUN takes algorithm and environment from the run: leave ALGO and ENV out."
+            f"train {given[0]} takes algorithm and environment from the run: leave "
+            f"{'ALGO and ENV' if names else given[1]} out."
         )
+    elif first.origin:
+        train_from(first.origin, args)
     else:
-        train_from(origin, args)
+        train_again(str(first.config), args)
 
 
 def train_from(origin: str, args: list[str]) -> None:
@@ -65,6 +71,7 @@ def train_from(origin: str, args: list[str]) -> None:
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.places import is_uri
     from holdfast.runs.storage import local_copy
+    from holdfast.runs.trust import is_remembered
 
     before = open_folder(local_copy(origin))
     state, _ = load_state(before)
@@ -72,7 +79,31 @@ def train_from(origin: str, args: list[str]) -> None:
         raise ValueError(f"'{origin}' holds no checkpoint to begin with; train it first.")
     run, chosen = parse_run("", "", args, before.run)
     run = replace(run, origin=f"{origin if is_uri(origin) else before.path}@{state.epoch}")
-    begin(run, chosen, chosen.trust_env, state)
+    begin(run, chosen, chosen.trust_env or is_remembered(before.path), state)
+
+
+def train_again(config: str, args: list[str]) -> None:
+    """The run of a run.json once more, in a new folder; flags change what they name."""
+    from holdfast.cli.options import parse_run
+    from holdfast.run import from_json
+    from holdfast.runs.checkpoint import read_json
+    from holdfast.runs.folder import load_state, open_folder
+    from holdfast.runs.storage import local_copy
+    from holdfast.runs.trust import is_remembered
+
+    file = Path(config)
+    file = file / "run.json" if file.is_dir() else file
+    run, chosen = parse_run("", "", args, from_json(read_json(file).get("run")))
+    state = None
+    if run.origin:
+        place, _, epoch = run.origin.rpartition("@")
+        state, _ = load_state(open_folder(local_copy(place)))
+        if state is None or str(state.epoch) != epoch:
+            raise ValueError(
+                f"'{file}' began with epoch {epoch} of '{place}', which is no longer there; "
+                "restore that folder first."
+            )
+    begin(run, chosen, chosen.trust_env or is_remembered(file.parent), state)
 
 
 def begin(run: Run, chosen: Options, trusted: bool, state: State | None = None) -> None:
@@ -120,12 +151,14 @@ def follow(
     """Train in a folder; say where everything is."""
     train_shown(folder, env, state, extra, quiet)
     if not quiet:
+        from holdfast.film.views import film_name
+
         said = {
-            "Run folder": folder.path,
+            "Run folder": str(folder.path),
             "Verdict": folder.command("evaluate"),
-            "Picture": f"holdfast plot {folder.path}",
-            "Film": folder.command("watch") + " -o film.gif",
-            "Deploy": f"holdfast export {folder.path} -o policy.onnx",
+            "Picture": folder.command("plot", code=False),
+            "Film": f"{folder.command('watch')} -o {film_name(folder.run)}",
+            "Deploy": folder.command("export", code=False) + " -o policy.onnx",
         }
         for what, how in said.items():
             line = f"{what + ':':<12}{how}"
@@ -204,6 +237,7 @@ def resume_command(
     """
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.training import extended
+    from holdfast.runs.trust import is_remembered
     from holdfast.train.environment import open_env
 
     process.use_compilation_cache()
@@ -214,7 +248,9 @@ def resume_command(
         plain_console(stderr=True).print(styled(("skipped:", "yellow"), f" {complaint}"))
     folder = replace(folder, run=renamed(folder.run, environment))
     given = environment.env, environment.cost
-    envs = open_env(folder.run, *given, trusted=environment.trust_env, cluster=cluster)
+    envs = open_env(
+        folder.run, *given, trusted=environment.trust_env or is_remembered(run), cluster=cluster
+    )
     done = state.epoch * folder.run.epoch_steps if state else 0
     follow(folder, envs, state, sinks(folder, done, tensorboard, wandb), quiet)
 

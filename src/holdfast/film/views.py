@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from holdfast.envs.base import VecEnv
 from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.references import is_unnamed
 from holdfast.envs.foreign.source import EnvSource, is_instance, resolve
 from holdfast.envs.functional.source import is_suite_id
 from holdfast.envs.make import known_ids
+from holdfast.envs.native import NATIVE_IDS
 from holdfast.envs.native.simulation import Simulated
 from holdfast.run import Run
 from holdfast.train.environment import open_env, sources
@@ -106,6 +108,17 @@ def make_visible(source: Any, mode: Mode, args: Mapping[str, object] | None = No
     else:
         make, modes = found, _modes(found) if _takes_mode(found) else []
     return make(render_mode=mode) if mode in modes else make()
+
+
+def film_name(run: Run) -> str:
+    """film.gif where the environment of a run claims to have pictures, else film.png."""
+    drawn = run.env in NATIVE_IDS
+    if not drawn and not is_unnamed(run.env) and run.env not in known_ids():
+        if not is_suite_id(run.env):
+            found = resolve(run.env, known_ids, run.env_args)
+            modes = _modes(found) if isinstance(found, EnvSpec) or _takes_mode(found) else []
+            drawn = "rgb_array" in modes
+    return "film.gif" if drawn else "film.png"
 
 
 def _modes(source: Any) -> list[str]:

@@ -22,6 +22,7 @@ from holdfast.runs import checkpoint
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import ProgressFile, Row, read_rows, write_rows
 from holdfast.runs.sinks import Sink
+from holdfast.runs.trust import remember
 from holdfast.train import Epoch, train
 from holdfast.train.epoch import TrainingError
 from holdfast.train.state import State, first_state
@@ -43,6 +44,7 @@ def train_in_folder(
     unsaved: Epoch | None = None
     with owned(folder.path), explain_errors(folder):
         settle_config(folder)
+        remember(folder.path, run)  # the environment is open, so its code was named or allowed
         rows = ProgressFile(folder.path / "progress.csv", state.epoch if state else 0)
         try:
             for epoch in train(run, env, state, on_progress):
