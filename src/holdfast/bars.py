@@ -32,7 +32,29 @@ def training_bar(
     said = f"{title}: {total:,} steps, {describe_acting(run, env)}{_unused(run, env)}"
     for line in (said, *about.splitlines()):
         console.print(Text(line), soft_wrap=True)
-    return Bar(total, limits, title, done, console=console)
+    return Bar(total, limits, title, done, console=console, final_from=_final_steps(run))
+
+
+def _final_steps(run: Run) -> float:
+    """Steps after which updates only repair costs; infinite where there is no such phase."""
+    share = getattr(run.algorithm, "landing", 0.0)
+    whole = run.schedule_epochs
+    first = next((i for i in range(whole) if share and i / whole >= 1 - share), math.inf)
+    return (first + 1) * run.epoch_steps
+
+
+def decimals(limit: float) -> int:
+    """Digits after the point that show a cost against a limit of this size: 1 of 25, 2 of 0.02."""
+    own = len(f"{limit:.6f}".rstrip("0").partition(".")[2])
+    return max(1, min(own, 1 - math.floor(math.log10(limit)) if limit > 0 else 2))
+
+
+def against(cost: float, limit: float) -> str:
+    """A cost in enough digits for its limit; never rounded to the limit or below it from above."""
+    digits = decimals(limit)
+    while cost > limit and float(f"{cost:.{digits}f}") <= limit and digits < 9:
+        digits += 1
+    return f"{cost:.{digits}f}"
 
 
 def _unused(run: Run, env: VecEnv) -> str:
@@ -45,6 +67,10 @@ def _unused(run: Run, env: VecEnv) -> str:
     elif run.num_envs == 1:
         why = "one environment needs no workers"
     return f"; not in {run.workers} workers: {why}"
+
+
+PHASES = {"improving": "green", "above the limit": "bold red"}
+"""Colours of the words for what an update was for; the others are yellow."""
 
 
 class Bar:
@@ -61,9 +87,10 @@ class Bar:
         done: int = 0,
         every: float = 10.0,
         console: Console | None = None,
+        final_from: float = math.inf,
     ) -> None:
         self.console = console or plain_console(stderr=True)
-        self.limits = dict(limits)
+        self.limits, self.final_from = dict(limits), final_from
         self.total, self.title, self.every = total, title, every
         self.pace = Pace()
         self.spoke = 0.0
@@ -102,15 +129,31 @@ class Bar:
 
     def line(self, env_steps: int) -> str:
         assert self.row is not None
-        costs = " ".join(f"{n} {v:.1f}/{b:g}" for n, v, b in costs_of(self.row, self.limits))
+        shown = costs_of(self.row, self.limits)
+        costs = " ".join(f"{n} {against(v, b)}/{b:g}" for n, v, b in shown)
         return (
             f"{env_steps:>11,} steps  return {self.row['ep_return']:.1f}  {costs}  "
-            f"regret {self.row['cost_regret_raw']:.0f}  {self.mode()}  "
+            f"regret {self.regret()}  {self.phase()}  "
             f"{self.row['steps_per_second']:,.0f} steps/s  {clock(self.left(env_steps))} left"
         )
 
-    def mode(self) -> str:
-        return "recovering" if (self.row or {}).get("recovering", 0) else "improving"
+    def regret(self) -> str:
+        """In the digits of the smallest limit; 0 only where there is none."""
+        assert self.row is not None
+        digits = max(map(decimals, self.limits.values()), default=1)
+        value = self.row["cost_regret_raw"]
+        return f"{value:.{digits}f}" if value >= 0.1**digits or not value else f"{value:.1e}"
+
+    def phase(self) -> str:
+        """What the last update was for, in a word."""
+        row = self.row or {}
+        above = any(cost > limit for _, cost, limit in costs_of(row, self.limits))
+        recovers = bool(row.get("recovering", 0))
+        if row.get("env_steps", 0) >= self.final_from and (recovers or not row.get("kl", 1)):
+            return "final repair"
+        if recovers:
+            return "recovering" if above else "lowering cost"
+        return "above the limit" if above else "improving"
 
     def left(self, env_steps: int) -> float | None:
         """Seconds; None before anything is known."""
@@ -124,10 +167,11 @@ class Bar:
             text = Text.assemble("return ", (f"{self.row['ep_return']:.1f}", "bold cyan"))
             for name, cost, limit in costs_of(self.row, self.limits):
                 style = "bold red" if cost > limit else "bold green"
-                text.append(f"   {name} ").append(f"{cost:.1f}", style).append(f" / {limit:g}")
-            text.append(f"   regret {self.row['cost_regret_raw']:.0f}   ")
-            mode = self.mode()
-            text.append(mode, "yellow" if mode == "recovering" else "green")
+                shown = against(cost, limit)
+                text.append(f"   {name} ").append(shown, style).append(f" / {limit:g}")
+            text.append(f"   regret {self.regret()}   ")
+            phase = self.phase()
+            text.append(phase, PHASES.get(phase, "yellow"))
             text.append(f"   {self.row['steps_per_second']:,.0f} steps/s", "dim")
             table.add_row(text)
         return table

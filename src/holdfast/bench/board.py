@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.bars import clock
+from holdfast.bars import against, clock
 from holdfast.bench.suite import Cell
 from holdfast.console import plain_console, styled
 from holdfast.runs.checkpoint import read_json
@@ -99,7 +99,9 @@ class Board:
         said = Text(f"return {row['ep_return']:.1f}  ")
         for label, cost, limit in costs_of(row, self.limits(name)):
             colour = "green" if cost <= limit else "red"
-            said.append(f"{label} ").append(f"{cost:.1f}/{limit:g}", colour).append("  ")
+            said.append(f"{label} ").append(f"{against(cost, limit)}/{limit:g}", colour).append(
+                "  "
+            )
         if "cost_regret_raw" in row:
             said.append(f"regret {row['cost_regret_raw']:.0f}  ")
         return said.append(f"{row.get('steps_per_second', 0.0):,.0f} steps/s")
