@@ -16,6 +16,7 @@ from rich.text import Text
 
 from holdfast import process
 from holdfast.cli import training
+from holdfast.cli.words import for_shell
 from holdfast.console import plain_console, styled
 from holdfast.envs.failure import EnvFailure
 
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
         if isinstance(error, EnvFailure):
             notes.append(f"{DEBUG}=1 shows the full traceback.")
-        training.fail(" ".join([str(error), *notes]), 2)
+        training.fail(" ".join([for_shell(str(error)), *notes]), 2)
     except MemoryError as error:
         training.fail(f"there is not enough memory for this ({error}).", 2)
     finally:

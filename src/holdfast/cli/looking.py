@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.arguments import OutOrNone, RunFolder
-from holdfast.console import plain_console
+from holdfast.console import plain_console, styled
 
 
 def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
@@ -66,20 +66,26 @@ def envs_command(env: tyro.conf.Positional[str] = "") -> None:
     Args:
         env: An id; none lists all.
     """
-    from holdfast.envs.make import describe, known_ids
+    from holdfast.envs.foreign.source import same_body
+    from holdfast.envs.make import describe, known_ids, task_groups
 
     console = plain_console()
     if not env:
-        for name in known_ids():
-            console.print(name)
-        console.print("\nAny Gymnasium id that reports a cost works too: `holdfast check ENV`.")
+        for title, tasks in task_groups().items():
+            console.print(Text(title, "bold"))
+            for name, words in tasks.items():
+                console.print(styled((f"  {name:<30}", "cyan"), f" {words}"), soft_wrap=True)
+        console.print("\n`holdfast envs NAME` describes one. Any Gymnasium id that reports a cost")
+        console.print("works too, and so does a class of your own: `holdfast check ENV`.")
     elif env in known_ids():
         console.print(describe(env))
     else:
         from holdfast.settings import nearest
 
         other = f"`holdfast envs` lists ours, and `holdfast check {env}` looks at any other."
-        raise ValueError(f"'{env}' is none of ours{nearest(env, known_ids(), other)}")
+        close = same_body(env, known_ids())
+        hint = f"; did you mean '{close}'?" if close else nearest(env, known_ids(), other)
+        raise ValueError(f"'{env}' is none of ours{hint}")
 
 
 def check_command(
@@ -105,7 +111,13 @@ def check_command(
     args = parse_args(env_arg)
     findings = check_env(env, env_args=args, constraints=constraints, cost=cost)
     print_findings(findings)
-    if any(finding.severity == "error" for finding in findings):
+    broken = any(finding.severity == "error" for finding in findings)
+    if not broken:
+        from holdfast.envs.check.facts import describe_env
+
+        said = describe_env(env, env_args=args, constraints=constraints, cost=cost)
+        plain_console().print(said, soft_wrap=True)
+    if broken:
         raise SystemExit(1)
     if suggest_limit:
         from holdfast.envs.check.chance import chance_in

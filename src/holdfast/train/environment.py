@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,17 +70,32 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
         n: declared.get(n) if run.cost_limit is None else run.cost_limit for n in env.cost_names
     }
     limits = fallback | run.limits
-    for name, limit in limits.items():
-        if limit is None:
-            raise ValueError(
-                f"{run.env or 'this environment'} declares no limit for '{name}': give cost_limit "
-                f"(--cost-limit), or one for each (--limit {name}=NUMBER), the largest mean cost "
-                "of an episode that you accept; `holdfast check ENV --suggest-limit` shows what "
-                "random behaviour costs."
-            )
+    missing = [name for name, limit in limits.items() if limit is None]
+    if missing:
+        raise ValueError(
+            f"{run.env or 'this environment'} {_choice(missing, facts_of(env).cost_parts)}, the "
+            "largest mean cost of an episode that you accept; "
+            f"`holdfast check {run.env or 'ENV'} --suggest-limit` shows what random actions cost."
+        )
     known = {name: float(limit) for name, limit in limits.items() if limit is not None}
     run.check_costs(known)
     return np.array([known[name] for name in env.cost_names])
+
+
+def _choice(missing: Sequence[str], parts: Sequence[str]) -> str:
+    """What has no limit, and the arguments that give it one."""
+    names = parts or missing
+    each = "{" + ", ".join(f"{name!r}: NUMBER" for name in names) + "}"
+    declares = f"declares no limit for {_listed(names)}"
+    if len(names) == 1:
+        return f"{declares}: give cost_limit=NUMBER"
+    whole = "their sum" if parts else "all alike"
+    return f"{declares}: give cost_limit=NUMBER for {whole}, or limits={each} for each"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = (f"'{name}'" for name in names)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 Given = tuple[EnvSource | VecEnv | None, CostFunction | str | None]

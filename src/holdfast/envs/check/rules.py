@@ -32,8 +32,11 @@ def observation_space_findings(space: Any) -> Iterator[Finding]:
         if leaf.dtype == np.uint8 and len(leaf.shape) >= 2:
             yield Finding(
                 "warning", "image observation",
-                f"observations contain an image of shape {leaf.shape}; an MLP gets it flattened.",
-                "observe features instead, or reduce the image before.",
+                f"observations contain an image of shape {leaf.shape}; the default network gets it "
+                "flattened.",
+                "train with encoder='cnn' (--encoder cnn), whose convolutions read images."
+                if space is leaf
+                else "observe the image alone to train with encoder='cnn' (--encoder cnn).",
             )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 """From what the user names (an id, a factory, an instance) to a running single environment."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast
@@ -39,8 +39,8 @@ class Factory:
             inspect.signature(self.make).bind(**given)
         except TypeError as error:
             raise ValueError(
-                f"Env {label_of(self.make)} cannot be made: {error}; give arguments with --env-arg "
-                "NAME=VALUE (env_args= in Python)."
+                f"Env {label_of(self.make)} cannot be made: {error}; give arguments with "
+                "env_args={...}."
             ) from None
         except ValueError:  # some compiled functions have no signature
             pass
@@ -150,6 +150,12 @@ def resolve(
     return Factory(source, dict(args or {}))
 
 
+def same_body(name: str, ours: Iterable[str]) -> str | None:
+    """A task of ours whose name has this word in it: SafetyHalfCheetahVelocity for halfcheetah."""
+    word = name.lower().partition("-v")[0]
+    return next((one for one in ours if len(word) > 2 and word in one.lower()), None)
+
+
 def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
     """What Gymnasium knows of an id, after importing the package before its colon."""
     package, colon, own = name.partition(":")
@@ -158,7 +164,7 @@ def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
     try:
         return gym.spec(own if colon else name)
     except (gym.error.Error, ModuleNotFoundError) as error:
-        close = near_miss(name, [*gym.registry, *known()])
+        close = same_body(name, known()) or near_miss(name, [*gym.registry, *known()])
         hint = f"did you mean {close!r}? " if close else ""
         raise ValueError(
             f"unknown env {name!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
