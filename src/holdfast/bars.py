@@ -29,8 +29,15 @@ def training_bar(
     title = f"{run.name} on {run.env or 'your environment'}"
     console = plain_console(stderr=True)
     total = run.epochs * run.epoch_steps
-    said = f"{title}: {total:,} steps, {describe_acting(run, env)}{_unused(run, env)}"
-    for line in (said, *about.splitlines()):
+    epochs = f"{run.epochs:,} epochs of {run.epoch_steps:,}" if run.epochs > 1 else "one epoch"
+    how = f"{describe_acting(run, env)}{_unused(run, env)}"
+    said = f"{title}: {total:,} steps in {epochs}, {how}"
+    if run.epochs == 1:
+        about += (
+            f"\nWarning: one epoch is one update of the policy, after all {total:,} steps; train "
+            "for more steps, or choose a smaller epoch_steps, to see it learn."
+        )
+    for line in (said, *about.strip().splitlines()):
         console.print(Text(line), soft_wrap=True)
     return Bar(total, limits, title, done, console=console, final_from=_final_steps(run))
 

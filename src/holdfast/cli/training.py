@@ -47,7 +47,9 @@ def train_command(args: list[str]) -> None:
         flag for flag, value in (("--from", first.origin), ("--config", first.config)) if value
     ]
     if len(names) == 2 and not given:
-        begin(*parse_run(names[0], names[1], args[2:]), trusted=True)  # the user named it
+        run, chosen = parse_run(names[0], names[1], args[2:])
+        fit = run.preset is None and not any(arg.startswith("--epoch-steps") for arg in args)
+        begin(run, chosen, trusted=True, fit=fit)  # the user named it
     elif not HELP.isdisjoint(args):
         parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])
     elif not given:
@@ -106,14 +108,20 @@ def train_again(config: str, args: list[str]) -> None:
     begin(run, chosen, chosen.trust_env or is_remembered(file.parent), state)
 
 
-def begin(run: Run, chosen: Options, trusted: bool, state: State | None = None) -> None:
-    """Train in a new folder, with what another run has learned; a start that fails leaves none."""
+def begin(
+    run: Run, chosen: Options, trusted: bool, state: State | None = None, fit: bool = False
+) -> None:
+    """Train in a new folder, with what another run has learned; a start that fails leaves none.
+
+    `fit`: choose the length of epochs by the environment, as nobody gave it.
+    """
     from holdfast.runs.folder import create
     from holdfast.runs.training import begin_with
-    from holdfast.train.environment import open_env
+    from holdfast.train.environment import open_env, with_fitting_epochs
 
     process.use_compilation_cache()
     env = open_env(run, trusted=trusted, cluster=chosen.cluster)
+    run = with_fitting_epochs(run, env) if fit else run
     folder = create(chosen.out or default_out(run), run, env)
     try:
         begun = begin_with(folder, state) if state else None

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -15,8 +15,12 @@ from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.foreign.source import EnvSource
-from holdfast.envs.make import make_env
+from holdfast.envs.make import is_task, make_env
 from holdfast.run import Run
+
+FEWEST_EPISODES, FEWEST_EPOCHS, UNKNOWN_LENGTH = 20, 10, 1000
+"""Episodes of an epoch and epochs of a run that epochs are fitted to; steps of an episode without
+a time limit."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,20 @@ def open_env(
     )
 
 
+def with_fitting_epochs(run: Run, env: VecEnv) -> Run:
+    """The run with epochs that fit an environment of the user's; tasks of ours keep theirs.
+
+    At least 20 episodes, or one of each environment, and otherwise at most a tenth of the run and
+    not more than the default. Where no time limit is declared episodes may have 1000 steps.
+    """
+    if is_task(run.env):
+        return run
+    longest = facts_of(env).time_limit or UNKNOWN_LENGTH
+    least = max(FEWEST_EPISODES, run.num_envs) * longest
+    wanted = max(least, min(run.epoch_steps, -(-run.steps // FEWEST_EPOCHS)))
+    return replace(run, epoch_steps=-(-wanted // run.num_envs) * run.num_envs)
+
+
 def steps_in_lockstep(run: Run) -> bool:
     """Whether the loop steps the batch: the published ways of seeing an observation need it."""
     return run.statistics == "running" or run.raw_final_obs
@@ -153,7 +171,8 @@ def describe_acting(run: Run, env: VecEnv) -> str:
     where = f"in {facts.workers} worker processes" if facts.workers > 1 else "in this process"
     where = facts.place or where
     seen = {"running": "moving with every step", "epoch": "frozen for each epoch", "none": "unused"}
-    return f"{run.num_envs} environments {where}, observation statistics {seen[run.statistics]}"
+    count = "1 environment" if run.num_envs == 1 else f"{run.num_envs} environments"
+    return f"{count} {where}, observation statistics {seen[run.statistics]}"
 
 
 def refuse_biased(run: Run, env: VecEnv) -> None:
