@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from holdfast.algorithms import ALGORITHMS, CTRPO, TRPO
     from holdfast.core.barrier import BARRIERS
     from holdfast.envs.base import Step, VecEnv
-    from holdfast.envs.check import check_env
+    from holdfast.envs.check import check_env, suggest_limit
     from holdfast.envs.make import make_env
     from holdfast.run import Run, make_run
     from holdfast.train import Epoch
@@ -30,6 +30,7 @@ __all__ = [
     "check_env",
     "make_env",
     "make_run",
+    "suggest_limit",
 ]
 
 _HOMES = {
@@ -45,10 +46,16 @@ _HOMES = {
     "check_env": "holdfast.envs.check",
     "make_env": "holdfast.envs.make",
     "make_run": "holdfast.run",
+    "suggest_limit": "holdfast.envs.check",
 }
 
 
 register_native()
+
+
+def __dir__() -> list[str]:
+    """The public names, whether they are imported yet or not."""
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ LOOKS = 1.05
 """Growth of the number of episodes between two looks at whether the answer is there."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """n episodes of one policy."""
 
@@ -56,6 +56,13 @@ class Evaluation:
     """Processes that played them."""
     env: str = ""
     """The environment's name."""
+
+    def __repr__(self) -> str:
+        each = zip(self.limits.items(), self.costs.mean(0), strict=True)
+        costs = ", ".join(f"{name} {mean:.4g} of {limit:g}" for (name, limit), mean in each)
+        where = f" on {self.env}" if self.env else ""
+        said = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
+        return f"Evaluation({len(self.returns)} episodes{where}: {said})"
 
     @cached_property
     def verdict(self) -> Verdict:

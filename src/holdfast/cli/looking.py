@@ -120,7 +120,7 @@ def check_command(
     if broken:
         raise SystemExit(1)
     if suggest_limit:
-        from holdfast.envs.check.chance import chance_in
+        from holdfast.envs.check.chance import suggest_limit as suggest
 
-        said = str(chance_in(env, args, constraints, cost))
+        said = str(suggest(env, env_args=args, constraints=constraints, cost=cost))
         plain_console().print(said)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.envs.base import ActionSpace, VecEnv
+from holdfast.envs.check.chance import Chance, suggest_limit
 from holdfast.envs.check.evidence import Finding, Recording, print_findings, record, same
 from holdfast.envs.check.rules import (
     action_space_findings,
@@ -39,7 +40,7 @@ from holdfast.envs.functional.source import Functional, described, is_functional
 from holdfast.envs.make import find_source, is_task, is_vectorised, make_env, num_envs_of
 from holdfast.envs.worker import unsendable
 
-__all__ = ["Finding", "check_env", "print_findings"]
+__all__ = ["Chance", "Finding", "check_env", "print_findings", "suggest_limit"]
 
 
 def check_env(
