@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.algorithms import ALGORITHMS
 from holdfast.run import make_run
-from holdfast.settings import Setting, choices, leaves
+from holdfast.settings import Setting, choices, leaves, without_codes
 
 TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "arguments.py"
 PASSED = ("env", "cost", "name", "origin", "preset", "steps", "limits")
@@ -57,7 +57,7 @@ def text() -> str:
         if name in PASSED:
             continue
         lines.append(f"    {name}: {spelt(setting.kind)}")
-        words = textwrap.wrap(setting.help or "See its page.", 90)
+        words = textwrap.wrap(without_codes(setting.help) or "See its page.", 90)
         lines.append('    """' + "\n    ".join(words) + '"""')
     return "\n".join(lines) + "\n"
 

@@ -16,8 +16,10 @@ import holdfast
 from holdfast import Agent, bars, make_env, make_run, suggest_limit
 from holdfast.algorithms import ALGORITHMS
 from holdfast.arguments import SettingArguments
+from holdfast.console import plain_console
 from holdfast.core.verdict import verdict
-from holdfast.evaluate import limits_elsewhere
+from holdfast.envs.check import check_env
+from holdfast.evaluate import Evaluation, limits_elsewhere
 from holdfast.runs.sinks import TensorBoard
 from holdfast.settings import leaves
 from holdfast.train.environment import with_fitting_epochs
@@ -196,3 +198,48 @@ def test_another_task_is_judged_by_its_own_limit():
     assert limits_elsewhere({"cost": 5.0}, {"cost": 25.0}, "Other-v0") == {"cost": 25.0}
     with pytest.raises(ValueError, match=r"Other-v0 declares no limit .*limits=NUMBER"):
         limits_elsewhere({"cost": 5.0}, {}, "Other-v0")
+
+
+# A limit that rewards dying
+
+
+class Fragile(gym.Env):
+    """Every step costs; the largest action ends the episode, at `price`."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(3)
+
+    def __init__(self, price=1.0, fatal=2):
+        self.price, self.fatal = price, fatal
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        dies = bool(action == self.fatal)
+        cost = self.price if dies else 0.9 + 0.1 * float(action)
+        return np.zeros(2, np.float32), 1.0, dies, self.time == 30, {"cost": cost}
+
+
+@pytest.mark.parametrize(
+    ("price", "fatal", "told"), [(1.0, 2, True), (50.0, 2, False), (1.0, 7, False)]
+)
+def test_check_notices_that_dying_is_cheap(price, fatal, told):
+    """Not where termination costs, nor where nothing terminates."""
+    found = [f.check for f in check_env(lambda: Fragile(price, fatal))]
+    assert ("early end" in found) is told
+
+
+def test_evaluate_notices_episodes_that_became_short(capsys):
+    table = lambda length, cost: Evaluation(
+        np.ones(20), np.full((20, 1), cost), np.full(20, length), {"cost": 5.0}, False,
+        (30.0,), first_length=30.0,
+    )  # fmt: skip
+    assert "Episodes last 4 steps, and 30 when training began" in table(4, 4.0).shortened
+    assert table(28, 4.0).shortened == "", "they are as long as they were"
+    assert table(4, 9.0).shortened == "", "the limit does not hold"
+    table(4, 4.0).print(plain_console())
+    assert "ending episodes early" in capsys.readouterr().out.replace("\n", " ")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors name Python's arguments in Python and options on the command line; check shows facts."""
 
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from holdfast.cli.words import for_shell
 from holdfast.envs.check import check_env
 from holdfast.envs.check.facts import describe_env
 from holdfast.envs.make import known_ids, task_groups
+from holdfast.settings import without_codes
 from holdfast.train.environment import open_env, resolve_limits
 
 
@@ -84,6 +87,24 @@ def test_check_on_images_names_the_encoder_that_reads_them():
     found = {finding.check: finding.remedy for finding in check_env(Camera)}
     assert "--encoder cnn" in found["image observation"]
     assert "image observation" not in {finding.check for finding in check_env(Two)}
+
+
+def test_help_begins_with_ten_options_and_has_no_riddles(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
+    with pytest.raises(SystemExit):
+        cli.main(["train", "c-trpo", "probe/Speed-v0", "--help"])
+    told = capsys.readouterr().out
+    first = told.partition("more options")[0]
+    found = re.findall(r"(?<!-)--(?!no-|help)([a-z]+[a-z-]*)(?=[ ,])", first)
+    assert found == "steps cost-limit limit seed out preset env-arg cost workers quiet".split()
+    assert not re.search(r"\bD\d+\b|\{None\}|\[INT|\[FLOAT", told)
+    assert "--epoch-steps INT" in told and "--hidden INT ..." in told
+
+
+def test_codes_leave_whole_sentences():
+    assert without_codes("a (published, D1) or b (D5); c (lags; D4).") == (
+        "a (published) or b; c (lags)."
+    )
 
 
 def test_every_task_has_a_group_and_a_line(capsys):

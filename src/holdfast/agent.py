@@ -7,6 +7,7 @@ call of what does the work.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -345,7 +346,8 @@ class Agent:
                 max_episodes=max_episodes,
                 on_progress=on_progress,
             )
-            return replace(result, env=run.env)
+            first = self._rows[0].get("ep_length", math.nan) if self._rows else math.nan
+            return replace(result, env=run.env, first_length=float(first))
         finally:
             if not is_given(env):
                 envs.close()

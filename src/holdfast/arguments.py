@@ -18,17 +18,17 @@ class SettingArguments(TypedDict, total=False):
     beta: float | tuple[float, ...]
     """β, weight of the barrier against the KL; several values: one for each constraint."""
     barrier: Literal["entropy", "log", "reversed-entropy"]
-    """Generator φ of the barrier: x log x (published), −log x, or x log x reversed (D17)."""
+    """Generator φ of the barrier: x log x (published), −log x, or x log x reversed."""
     hysteresis: float
-    """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off (D14)."""
+    """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off."""
     cost_scale: Literal["discount", "episode", "none"]
-    """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
+    """κ: what a mean cost advantage counts in units of the episode cost."""
     margin_confidence: float
     """z: the slack is measured from J_c + z standard errors; 0 (published) is off."""
     spent_confidence: float
     """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
     start_recovering: bool
-    """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
+    """Begin in recovery, as the published code, instead of by the first cost estimate."""
     landing: float
     """Last share of a run, which near a limit only repairs, to h·limit; 0 (published) is off."""
     line_search: bool
@@ -36,11 +36,11 @@ class SettingArguments(TypedDict, total=False):
     radius: float
     """δ, the largest divergence of one policy update."""
     kl_average: bool
-    """Average the KL over action dimensions (published, D1) instead of summing it."""
+    """Average the KL over action dimensions (published) instead of summing it."""
     kl_order: Literal["old-new", "new-old"]
-    """KL(old ‖ new) (published) or KL(new ‖ old) (the text); equal to second order (D10)."""
+    """KL(old ‖ new) (published) or KL(new ‖ old) (the text); equal to second order."""
     solver: Literal["woodbury", "sum", "dense"]
-    """Barriers inverted exactly within CG, CG on the plain sum (published, D13), or all dense."""
+    """Barriers inverted exactly within CG, CG on the plain sum (published), or all dense."""
     damping: float
     """Added to the diagonal of the Fisher matrix."""
     damping_rule: Literal["absolute", "relative"]
@@ -56,7 +56,7 @@ class SettingArguments(TypedDict, total=False):
     shrink: float
     """Factor between two candidates of the backtracking search."""
     quit_not_finite: bool
-    """End the backtracking at a KL that is not finite, as the published CPO and PCPO (D20)."""
+    """End the backtracking at a KL that is not finite, as the published CPO and PCPO."""
     pessimism: float
     """Divergence at which gradients are seen from where they look worse (SHAPO: 1e-5); 0 is off."""
     critic_lr: float
@@ -68,11 +68,11 @@ class SettingArguments(TypedDict, total=False):
     critic_l2: float
     """Weight of the sum of squares of all parameters, biases included."""
     critic_l2_biases: bool
-    """Whether that sum includes the biases (D6)."""
+    """Whether that sum includes the biases."""
     critic_max_norm: float
     """The joint gradient of all critics is clipped to this norm."""
     critic_stale_norm: bool
-    """Let the policy's last gradient count in that norm, as the published runs did (D7)."""
+    """Let the policy's last gradient count in that norm, as the published runs did."""
     critic_reward_weight: float
     """Weight of the reward critic's loss beside those of the costs."""
     critic_first: bool
@@ -113,23 +113,23 @@ class SettingArguments(TypedDict, total=False):
     cost_lam: float
     """GAE's λ of the costs."""
     cost_estimate: Literal["window", "epoch"]
-    """J_c from this epoch's steps or from the last 50 finished episodes (published; lags; D4)."""
+    """J_c from this epoch's steps or from the last 50 finished episodes (published; lags)."""
     cost_criterion: Literal["undiscounted", "discounted"]
     """Whether the limit is on the plain or on the discounted (cost_gamma) sum of an episode."""
     zero_first_estimate: bool
-    """The first update believes J_c = 0, as in the published code (D3)."""
+    """The first update believes J_c = 0, as in the published code."""
     standardise_cost: bool
-    """Divide cost advantages by their deviation (D5); barrier methods need them in cost units."""
+    """Divide cost advantages by their deviation; barrier methods need them in cost units."""
     normalise: Literal["running", "epoch", "none"]
-    """Observation statistics: moving at every step (published), frozen for an epoch, none (D8)."""
+    """Observation statistics: moving at every step (published), frozen for an epoch, none."""
     raw_final_obs: bool
-    """Bootstrap time limits from observations that are not normalised, as published (D2)."""
+    """Bootstrap time limits from observations that are not normalised, as published."""
     clip_actions: Literal["auto", "always", "never"]
-    """Clip actions to their bounds (D9); auto: for foreign environments, which may insist on it."""
+    """Clip actions to their bounds; auto: for foreign environments, which may insist on it."""
     cost_value_noise: float
     """σ of the noise on cost values, for the paper's ablation."""
     cost_estimate_noise: float
-    """σ of the noise on J_c as updates see it, in units of the limit; logs stay clean (D31)."""
+    """σ of the noise on J_c as updates see it, in units of the limit; logs stay clean."""
     worst_case: bool
     """Log how far each update can raise the cost at worst (`epsilon_c`, `worst_case`)."""
     signal_share: bool
@@ -149,13 +149,13 @@ class SettingArguments(TypedDict, total=False):
     dual: Literal["exact", "flipped"]
     """The programme's solution, or with the published error of sign (D19, one constraint only)."""
     sticky: Literal["infeasible", "violated"]
-    """Which cases hysteresis prolongs: 0 alone (published) or 0 and 1 (D21)."""
+    """Which cases hysteresis prolongs: 0 alone (published) or 0 and 1."""
     projection: Literal["kl", "l2"]
     """Metric of the projection: that of the KL, or the plain distance of parameters."""
     reward_direction: Literal["gradient", "natural"]
-    """The reward step along g (published) or along H⁻¹ g, the algorithm (D22)."""
+    """The reward step along g (published) or along H⁻¹ g, the algorithm."""
     reward_test: bool
-    """Reject steps that lose reward while the cost is within its limit (D23)."""
+    """Reject steps that lose reward while the cost is within its limit."""
     safety_bias: float
     """β, the share of the best descent that a step above the limit keeps; 1 repairs only."""
     multiplier_init: float
@@ -189,7 +189,7 @@ class SettingArguments(TypedDict, total=False):
     pid_delay: int
     """Epochs over which that rise is taken."""
     pid_smoothing: float
-    """Weight of the past in the averages behind P and D; 0: no averaging (D30)."""
+    """Weight of the past in the averages behind P and D; 0: no averaging."""
     pid_init: float
     """I before the first update."""
     temperature: float
@@ -197,15 +197,15 @@ class SettingArguments(TypedDict, total=False):
     state_kl: float
     """η, the largest KL(new ‖ old) of a state that still learns."""
     mask: Literal["batch", "sample"]
-    """Whether η switches off whole minibatches in proportion (published) or single states (D25)."""
+    """Whether η switches off whole minibatches in proportion (published) or single states."""
     rescale: bool
-    """Divide the priced advantage by 1 + Σ ν (published); the paper does not (D26)."""
+    """Divide the priced advantage by 1 + Σ ν (published); the paper does not."""
     sharpness: float
     """t: the barrier's weight is 1/t; large values come closer to the limit."""
     flip_sign: bool
-    """Reward cost inside the limit, the published code's error of sign (D24)."""
+    """Reward cost inside the limit, the published code's error of sign."""
     kappa: float
-    """κ, the penalty's weight: 10 in the published runs, 20 in the paper (D28)."""
+    """κ, the penalty's weight: 10 in the published runs, 20 in the paper."""
     centre: bool
     """Subtract each minibatch's mean cost advantage, so that its noise is not charged as cost."""
     correction: float

@@ -31,6 +31,8 @@ from holdfast.settings import nearest
 CostBound = float | Mapping[str, float]
 OnEpisodes = Callable[[int, Verdict | None], None]
 """Told how many episodes have ended and, now and then, what they say."""
+SHORTER = 0.5
+"""Episodes that are shorter than this share of the first ones are remarked upon."""
 LOOKS = 1.05
 """Growth of the number of episodes between two looks at whether the answer is there."""
 
@@ -56,6 +58,21 @@ class Evaluation:
     """Processes that played them."""
     env: str = ""
     """The environment's name."""
+    first_length: float = math.nan
+    """Mean length of the episodes when training began; NaN where not known."""
+
+    @property
+    def shortened(self) -> str:
+        """A warning where episodes became short while costs hold, else nothing."""
+        now = float(self.lengths.mean())
+        held = all(m <= b for m, b in zip(self.costs.mean(0), self.limits.values(), strict=True))
+        if not held or not now < SHORTER * self.first_length:
+            return ""
+        return (
+            f"Episodes last {now:.4g} steps, and {self.first_length:.4g} when training began: the "
+            "policy may keep its limit by ending episodes early. Reward survival, let termination "
+            "cost, or limit a rate (docs/limits.md)."
+        )
 
     def __repr__(self) -> str:
         each = zip(self.limits.items(), self.costs.mean(0), strict=True)
@@ -137,6 +154,8 @@ class Evaluation:
         before, answer, after = judged.proved_sentence.partition(judged.safe)
         console.print(Text.assemble(before, (answer, f"bold {colour}"), after))
         console.print(Text(judged.seen_sentence))
+        if self.shortened:
+            console.print(Text(self.shortened, "yellow"))
 
 
 def _distances(costs: NDArray[np.float64], limit: float) -> dict[str, float]:

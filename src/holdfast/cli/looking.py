@@ -26,6 +26,7 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     from holdfast.cli.options import default_of, flag, grouped
     from holdfast.register import PRESETS
     from holdfast.run import make_run, preset_changes
+    from holdfast.settings import without_codes
 
     run = make_run(algorithm)
     table = Table("option", "default", "meaning", box=None, title=run.name, title_justify="left")
@@ -34,7 +35,8 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
         table.add_row("", "", Text(title, "bold"))
         for setting in settings:
             defaults[setting.path] = setting.value
-            table.add_row(Text(flag(setting.name), "cyan"), default_of(setting), setting.help)
+            words = without_codes(setting.help)
+            table.add_row(Text(flag(setting.name), "cyan"), default_of(setting), words)
     console.print(table)
     for preset in PRESETS:
         changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}

@@ -81,7 +81,7 @@ def train_from(origin: str, args: list[str]) -> None:
         raise ValueError(f"'{origin}' holds no checkpoint to begin with; train it first.")
     run, chosen = parse_run("", "", args, before.run)
     run = replace(run, origin=f"{origin if is_uri(origin) else before.path}@{state.epoch}")
-    begin(run, chosen, chosen.trust_env or is_remembered(before.path), state)
+    begin(run, chosen, chosen.more.trust_env or is_remembered(before.path), state)
 
 
 def train_again(config: str, args: list[str]) -> None:
@@ -105,7 +105,7 @@ def train_again(config: str, args: list[str]) -> None:
                 f"'{file}' began with epoch {epoch} of '{place}', which is no longer there; "
                 "restore that folder first."
             )
-    begin(run, chosen, chosen.trust_env or is_remembered(file.parent), state)
+    begin(run, chosen, chosen.more.trust_env or is_remembered(file.parent), state)
 
 
 def begin(
@@ -120,12 +120,12 @@ def begin(
     from holdfast.train.environment import open_env, with_fitting_epochs
 
     process.use_compilation_cache()
-    env = open_env(run, trusted=trusted, cluster=chosen.cluster)
+    env = open_env(run, trusted=trusted, cluster=chosen.more.cluster)
     run = with_fitting_epochs(run, env) if fit else run
     folder = create(chosen.out or default_out(run), run, env)
     try:
         begun = begin_with(folder, state) if state else None
-        extra = sinks(folder, 0, chosen.tensorboard, chosen.wandb)
+        extra = sinks(folder, 0, chosen.more.tensorboard, chosen.more.wandb)
     except BaseException:
         shutil.rmtree(folder.path)
         raise

@@ -17,6 +17,7 @@ from holdfast.envs.check.chance import Chance, suggest_limit
 from holdfast.envs.check.evidence import Finding, Recording, print_findings, record, same
 from holdfast.envs.check.rules import (
     action_space_findings,
+    early_end_findings,
     episode_findings,
     number_findings,
     observation_findings,
@@ -193,6 +194,7 @@ def _costs(plan: _Plan, label: str, seen: Recording) -> Iterator[Finding]:
         yield from number_findings(reward, np.empty((0, 0)), ())
         return
     yield from number_findings(reward, cost, source.names)
+    yield from early_end_findings(seen, cost, source.names)
 
 
 def _determinism(plan: _Plan, env: Any, actions: ActionSpace, seen: Recording) -> Iterator[Finding]:

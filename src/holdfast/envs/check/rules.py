@@ -256,6 +256,25 @@ def episode_findings(seen: Recording, limit: int, declared: int | None) -> Itera
         )  # fmt: skip
 
 
+def early_end_findings(seen: Recording, cost: Floats, names: Sequence[str]) -> Iterator[Finding]:
+    """Costs add up over an episode which the agent can end: ending it early keeps the limit."""
+    ends = np.cumsum([length for length, _ in seen.episodes])
+    own = [int(end) - 1 for end, (_, last) in zip(ends, seen.episodes, strict=True)
+           if last.terminated and not last.truncated and end <= len(cost)]  # fmt: skip
+    if not own or not len(cost):
+        return
+    for k, name in enumerate(names):
+        usual, last = cost[:, k].mean(), cost[own, k].mean()
+        if usual > 0 and last <= 2 * usual:
+            yield Finding(
+                "note", "early end",
+                f"{len(own)} of {len(ends)} random episodes terminated, at no more than the usual "
+                f"cost of a step ({name!r}): a limit on the sum of an episode can also be kept by "
+                "ending it early.",
+                "reward survival, let termination cost, or limit a rate; see docs/limits.md.",
+            )  # fmt: skip
+
+
 def _total(step: Transition) -> float | None:
     candidates = (step.cost, step.info.get("cost"), step.info.get("cost_sum"))
     return next((float(np.asarray(value).item()) for value in candidates if _number(value)), None)
