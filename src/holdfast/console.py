@@ -14,6 +14,6 @@ def plain_console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def styled(*parts: str | tuple[str, str]) -> Text:
+def styled(*parts: str | Text | tuple[str, str]) -> Text:
     """Parts of a text, some as (text, style)."""
     return Text.assemble(*parts)

@@ -64,8 +64,8 @@ class Board:
         elif (self.out / name / "done.json").exists() and self.live is None:
             self.note(styled(f"done {name}: ", self.describe(name)))
 
-    def note(self, text: Text) -> None:
-        self.console.print(text, soft_wrap=True)
+    def note(self, text: str | Text) -> None:
+        self.console.print(Text(text) if isinstance(text, str) else text, soft_wrap=True)
 
     def show(self, running: Sequence[str]) -> None:
         now = time.monotonic()

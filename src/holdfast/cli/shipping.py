@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -120,7 +121,8 @@ def certify_command(
     from holdfast.certify import certify
     from holdfast.runs.storage import sync_back
 
-    given = judging.given() | environment.given() | {"limits": judging_limits(limit)}
+    given: dict[str, Any] = judging.given() | environment.given()
+    given["limits"] = judging_limits(limit)
     with EvaluationBar(judging.episodes) as bar:
         page, data = certify(run, out, **given, film=film, perturb=perturb, on_progress=bar.update)
     sync_back(run)
