@@ -4,6 +4,8 @@
 import resource
 import sys
 import time
+import traceback
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from holdfast import cli
 from holdfast.cli import main
+from holdfast.envs.failure import EnvFailure
 from holdfast.envs.foreign.env import open_foreign
 from holdfast.envs.foreign.vector import ForeignVectorEnv
 from holdfast.envs.make import make_env
@@ -45,7 +48,9 @@ class Moody(gym.Env):
         if self.fault and self.made > self.after:
             match self.fault:
                 case "raise":
-                    raise KeyError("valve")
+                    raise KeyError("valve")  # raise
+                case "mute":
+                    raise KeyError  # mute
                 case "sleep":
                     time.sleep(60)
                 case "spin":
@@ -109,7 +114,6 @@ def test_a_deadline_disturbs_nobody_who_is_in_time():
 @pytest.mark.parametrize(
     ("fault", "kind", "told"),
     [
-        ("raise", KeyError, "valve"),
         ("shape", ValueError, "observation has 5 numbers, observation_space says 2"),
         ("values", ValueError, "returned 3 values, expected"),
     ],
@@ -122,12 +126,58 @@ def test_a_fault_is_named_with_its_environment_and_step(fault, kind, told):
     )
 
 
+@pytest.mark.parametrize("where", ["here", "in a worker"])
+@pytest.mark.parametrize(
+    ("fault", "words"), [("raise", "KeyError: 'valve'"), ("mute", "KeyError without a message")]
+)
+def test_an_error_of_the_environment_has_one_form(where, fault, words):
+    env = batch(fault, **({"vectorise": "process", "workers": 1} if where != "here" else {}))
+    number, count = (1, 3) if where == "here" else (0, 2)
+    with pytest.raises(EnvFailure) as caught:
+        until_it_fails(env, count)
+    line = next(
+        i
+        for i, text in enumerate(Path(__file__).read_text().splitlines(), 1)
+        if f"# {fault}" in text
+    )
+    told = str(caught.value)
+    assert told.startswith(words)
+    assert (
+        f"test_bad_days.py, line {line}, in step), in environment {number} of Env 'Moody'" in told
+    )
+    assert "after 5 steps of its episode 1" in told
+    whole = "".join(traceback.format_exception(caught.value))
+    assert "raise KeyError" in whole, "the full traceback is there"
+
+
+def test_the_command_line_prints_that_form_and_how_to_see_more(monkeypatch, capsys):
+    def run(args):
+        until_it_fails(batch("mute"), 3)
+
+    monkeypatch.setattr(cli, "run", run)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train"])
+    err = capsys.readouterr().err
+    assert stop.value.code == 2 and "Traceback" not in err
+    assert "holdfast: KeyError without a message (" in err
+    assert "HOLDFAST_DEBUG=1 shows the full traceback." in err
+    monkeypatch.setenv("HOLDFAST_DEBUG", "1")
+    with pytest.raises(EnvFailure):
+        cli.main(["train"])
+
+
+def test_what_holdfast_itself_refuses_is_not_called_an_error_of_the_environment():
+    """The control: a wrong shape is a sentence of ours, with a note on the place."""
+    with pytest.raises(ValueError, match="observation has 5 numbers"):
+        until_it_fails(batch("shape"), 3)
+
+
 def test_after_a_fault_the_run_goes_on_where_it_was(tmp_path):
     """Four environments, 40 steps an epoch: the fault comes in the second."""
     run = small("moody", epochs=2, num_envs=4, epoch_steps=40, workers=1)
     env = open_env(run, lambda: Moody("raise", 12))
     folder = create(tmp_path / "run", run, env)
-    with pytest.raises(KeyError, match="valve"):
+    with pytest.raises(EnvFailure, match="valve"):
         for _ in train_in_folder(folder, env):
             pass
     assert checkpoint.saved_epochs(folder.path) == [1] and not folder.finished
@@ -180,6 +230,8 @@ def test_a_missing_onnx_is_named_whole(monkeypatch):
 
 FILE = """
 import time
+import traceback
+from pathlib import Path
 from test_bad_days import Moody
 
 class Late(Moody):

@@ -56,13 +56,13 @@ def test_the_raw_regret_is_the_headline(tmp_path):
     folder = create(tmp_path / "run", run, env)
     last = list(train_in_folder(folder, env))[-1].metrics
     raw, smoothed = last["cost_regret_raw"], last["cost_regret"]
-    assert f"{raw:.0f}" != f"{smoothed:.0f}"
+    assert f"{raw:.1f}" != f"{smoothed:.1f}"
     done = json.loads((tmp_path / "run" / "done.json").read_text())
     assert (done["cost_regret_raw"], done["cost_regret"]) == (raw, smoothed)
     out = io.StringIO()
     bar = Bar(run.steps, folder.spaces.limits, "run", console=Console(file=out))
     bar.write(run.steps, last)
-    assert f"regret {raw:.0f} " in out.getvalue()
+    assert f"regret {raw:.1f} " in out.getvalue()
     assert plot_run(folder, tmp_path / "run.svg").stat().st_size > 0
 
 

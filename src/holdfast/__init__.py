@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast.core.barrier import BARRIERS
     from holdfast.core.generator import Generator
     from holdfast.envs.base import Step, VecEnv
-    from holdfast.envs.check import check_env
+    from holdfast.envs.check import check_env, suggest_limit
     from holdfast.envs.make import make_env
     from holdfast.own_barrier import use_barrier
     from holdfast.run import Run, make_run
@@ -33,6 +33,7 @@ __all__ = [
     "check_env",
     "make_env",
     "make_run",
+    "suggest_limit",
     "use_barrier",
 ]
 
@@ -50,11 +51,17 @@ _HOMES = {
     "check_env": "holdfast.envs.check",
     "make_env": "holdfast.envs.make",
     "make_run": "holdfast.run",
+    "suggest_limit": "holdfast.envs.check",
     "use_barrier": "holdfast.own_barrier",
 }
 
 
 register_native()
+
+
+def __dir__() -> list[str]:
+    """The public names, whether they are imported yet or not."""
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,41 +7,58 @@ call of what does the work.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.algorithms import Algorithm
+from holdfast.arguments import SettingArguments
 from holdfast.bars import FilmBar, training_bar
 from holdfast.envs.acting import Actor, action_map
-from holdfast.envs.base import VecEnv
+from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.references import is_other, is_unnamed
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.foreign.spaces import read_observations, to_native
+from holdfast.envs.functional.source import is_functional
 from holdfast.envs.make import is_given, is_vectorised, num_envs_of
 from holdfast.envs.perturb import Perturbation, perturbed
-from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by
+from holdfast.evaluate import (
+    CostBound,
+    Evaluation,
+    OnEpisodes,
+    evaluate,
+    judged_by,
+    limits_elsewhere,
+)
 from holdfast.export import Agreement, Portable, export
-from holdfast.film import Film, choose
+from holdfast.film import PLOTS, Film, choose
 from holdfast.film.views import open_view
 from holdfast.own_barrier import settled
 from holdfast.process import versions
-from holdfast.run import PresetName, Run, configure, make_run
+from holdfast.run import PresetName, Run, configure, make_run, to_json
 from holdfast.runs.checkpoint import CheckpointError, Which
 from holdfast.runs.evaluations import open_evaluator, refuse_given
 from holdfast.runs.folder import Folder, create, load_state, open_folder
+from holdfast.runs.plot import plot_columns
 from holdfast.runs.progress import EVALUATIONS, Row, rows_until
-from holdfast.runs.sinks import Sink, TensorBoard, closed_after
+from holdfast.runs.sinks import Sink, TensorBoard, WandB, closed_after
 from holdfast.runs.spaces import describe_space
 from holdfast.runs.storage import local_copy
 from holdfast.runs.training import train_in_folder, write_run
+from holdfast.runs.trust import is_remembered, remember
 from holdfast.train import Epoch, train
-from holdfast.train.environment import Given, Spaces, open_env
+from holdfast.train.environment import Given, Spaces, open_env, with_fitting_epochs
 from holdfast.train.state import State, actor_of
+
+ALONE = "One environment, as an instance was given; pass its class or id to train with more."
 
 
 class Agent:
@@ -56,24 +73,64 @@ class Agent:
         algorithm: str | Algorithm = "c-trpo",
         *,
         preset: PresetName | None = None,
-        **settings: Any,
+        **settings: Unpack[SettingArguments],
     ) -> None:
-        settings = settled(settings)
-        self.run: Run = make_run(algorithm, preset, **settings)
+        self._settings = settled(_plain(settings))
+        self.run: Run = make_run(algorithm, preset, **self._settings)
         self._algorithm = algorithm
         self._preset: PresetName | None = preset
-        self._settings = settings
         self.spaces: Spaces | None = None
         self.state: State | None = None
-        self.metrics: list[dict[str, float | int]] = []
-        """One row for each epoch so far."""
+        self._rows: list[dict[str, float | int]] = []
         self.evaluations: list[Row] = []
         """One row for each evaluation while training (`evaluate_every`)."""
+        self._place: Path | None = None
+        """The run folder, where there is one."""
         self._given: Given = (None, None)
         """Environment and cost function, as they were passed to `learn`."""
         self._trusted = False
         self._sampling: tuple[State | None, int, Iterator[Any]] | None = None
         """The state and the number of observations that a stream of noise belongs to."""
+
+    @property
+    def metrics(self) -> list[dict[str, float | int]]:
+        """One row for each epoch so far: the columns of progress.csv by name.
+
+        `ep_return`, `ep_cost` and `ep_length` are means of episodes, smoothed as published codes
+        do; `ep_return_raw` and `ep_cost_raw` of the epoch alone; `cost_regret_raw` sums what was
+        above the limits. docs/training.md explains all columns; `history()` is the same as a table.
+        """
+        return self._rows
+
+    def history(self) -> dict[str, NDArray[np.float64]]:
+        """The metrics as columns, one number for each epoch: `pandas.DataFrame(agent.history())`.
+
+        NaN where an epoch has no such number.
+        """
+        return _columns(self._rows)
+
+    def plot(self, path: str | Path = "progress.png") -> Path:
+        """Draw return, cost against limit and regret; .png, .svg or .pdf."""
+        _, spaces = self._trained()
+        judged = _columns(self.evaluations)
+        target, limits = Path(path), spaces.limits
+        return plot_columns(self.history(), self.run, limits, target, "this agent", judged)
+
+    def certify(self, out: str | Path | None = None, **how: Any) -> tuple[Path, Path]:
+        """Judge the policy and write a model card, card.html and card.json: their paths.
+
+        The agent must lie in a run folder (`learn(out=...)`, `save` or `load`); the card goes into
+        its folder `card` or into `out`. Other arguments are those of `holdfast.certify.certify`:
+        `episodes`, `until_decided`, `perturb`, `film`, ...
+        """
+        self._trained()
+        if self._place is None:
+            raise ValueError("a card needs a run folder: call save('runs/mine') first.")
+        # By name: cards are made from agents, so their package stands above this one.
+        certify = import_module("holdfast.certify").certify
+        env, cost = self._given
+        given = {"env": env, "cost": cost} if is_unnamed(self.run.env) else {}
+        return certify(self._place, out, **(given | {"trust_env": self._trusted} | how))
 
     def __repr__(self) -> str:
         run, row = self.run, self.metrics[-1] if self.metrics else {}
@@ -96,8 +153,9 @@ class Agent:
         cost: CostFunction | str | None = None,
         trust_env: bool = False,
         tensorboard: str | Path | None = None,
+        wandb: str | None = None,
         callback: Callable[[Epoch], object] | None = None,
-        **settings: Any,
+        **settings: Unpack[SettingArguments],
     ) -> Agent:
         """Train on an environment: a name, a Gymnasium factory or instance, or a batch.
 
@@ -105,15 +163,20 @@ class Agent:
         With `out` the run is kept in a folder that `holdfast resume` and `report` understand.
         An agent that has learned already, or was loaded, learns `total_steps` more, by default on
         the same environment; `trust_env` allows a loaded one to import what its run names. `out`
-        may be the folder that it was loaded from. `tensorboard` is a folder for events; `callback`
-        is given each `Epoch` and ends the training, in order, where it returns False.
+        may be the folder that it was loaded from. `tensorboard` is a folder for events, `wandb` a
+        project of Weights & Biases (with `out`); `callback` is given each `Epoch` and ends the
+        training, in order, where it returns False. Without `epoch_steps` epochs fit the task.
         """
+        if wandb is not None and out is None:
+            raise ValueError(f"wandb={wandb} keeps its id in the run folder: give out= too.")
         env, cost = self._sources(env, cost)
-        run = self._next_run((env, cost), int(total_steps), settings)
+        run = self._next_run((env, cost), int(total_steps), _plain(settings))
         self._trusted |= trust_env
         refuse_given(run, (env, cost))
         envs = open_env(run, env, cost, trusted=self._trusted)
-        self._given = env, cost
+        self._given, self._trusted = (env, cost), True  # its code was named or allowed
+        if self.state is None and self._preset is None and "epoch_steps" not in settings:
+            run = run if "epoch_steps" in self._settings else with_fitting_epochs(run, envs)
         with ExitStack() as opened:
             if not is_given(env):
                 opened.callback(envs.close)
@@ -122,7 +185,8 @@ class Agent:
             begin = self.state.epoch * self.run.epoch_steps if self.state else 0
             shown: list[Sink] = []
             opened.enter_context(closed_after(shown))
-            bar = training_bar(self.run, envs, spaces.limits, begin) if progress else None
+            about = ALONE if self._is_alone(env) else ""
+            bar = training_bar(self.run, envs, spaces.limits, begin, about) if progress else None
             on_progress = bar.advance if bar else None
             if bar is not None:
                 shown.append(bar)
@@ -130,6 +194,9 @@ class Agent:
                 shown.append(TensorBoard(Path(tensorboard), begin))
             if out is not None:
                 folder = self._folder(Path(out), envs)
+                self._place = folder.path
+                if wandb is not None:
+                    shown.append(WandB(wandb, folder.path, to_json(self.run)))
                 source = env, cost
                 epochs = train_in_folder(folder, envs, shown, self.state, on_progress, source)
                 judge = None
@@ -142,7 +209,7 @@ class Agent:
                 for sink in shown if out is None else ():  # in a folder it comes before saving
                     sink.write(epoch.env_steps, epoch.metrics)
                 self.state = epoch.state
-                self.metrics.append(epoch.metrics)
+                self._rows.append(epoch.metrics)
                 if judge is not None and judge(epoch) is not None:
                     self.evaluations.append(judge.rows[-1])
                 if callback is not None and callback(epoch) is False:
@@ -158,6 +225,11 @@ class Agent:
             raise ValueError("learn needs an environment, such as learn('probe/Speed-v0').")
         return before[0] if env is None else env, before[1] if cost is None else cost
 
+    @staticmethod
+    def _is_alone(env: object) -> bool:
+        """Whether it is one instance, of which there is no second; a functional one serves many."""
+        return is_given(env) and not is_vectorised(env) and not is_functional(env)
+
     def _next_run(self, given: Given, steps: int, settings: dict[str, Any]) -> Run:
         known: dict[str, Any] = {}
         env, cost = given
@@ -166,10 +238,16 @@ class Agent:
             known["env"], known["env_args"] = name_env(env)
         if env is not None and is_vectorised(env):
             known["num_envs"] = num_envs_of(env)
+        elif self._is_alone(env) and "num_envs" not in self._settings:
+            known["num_envs"] = 1
         if cost is not None:
             known["cost"] = cost if isinstance(cost, str) else name_function(cost)
         if self.state is None:
             settings = self._settings | known | {"steps": steps} | settings
+            count = settings.get("num_envs", 0)
+            if "epoch_steps" not in settings and isinstance(count, int) and count > 0:
+                if Run().epoch_steps % count:
+                    settings["epoch_steps"] = -(-Run().epoch_steps // count) * count
             run = make_run(self._algorithm, self._preset, **settings)
         else:
             done = self.state.epoch * self.run.epoch_steps
@@ -256,7 +334,8 @@ class Agent:
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
-        `limits` judges by others than those of training, one number or some by name; `perturb`
+        `limits` judges by others than those of training, one number or some by name; without them
+        another task is judged by the limits that it declares. `perturb`
         changes the conditions (see `Perturbation`).
         `cost_bound` is the most that one episode can cost, where the environment does not know it:
         a number, or one for each constraint by name. With `until_decided` there follow more
@@ -275,10 +354,13 @@ class Agent:
                 seen = np.sqrt(state.normaliser.var)
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
                 envs = perturbed(envs, perturb, unit)
-            return evaluate(
+            known = spaces.limits
+            if limits is None and is_other(self.run.env, run.env):
+                known = limits_elsewhere(known, facts_of(envs).cost_limits, run.env)
+            result = evaluate(
                 self.actor(),
                 envs,
-                judged_by(spaces.limits, limits),
+                judged_by(known, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
@@ -288,6 +370,8 @@ class Agent:
                 max_episodes=max_episodes,
                 on_progress=on_progress,
             )
+            first = self._rows[0].get("ep_length", math.nan) if self._rows else math.nan
+            return replace(result, env=run.env, first_length=float(first))
         finally:
             if not is_given(env):
                 envs.close()
@@ -312,8 +396,9 @@ class Agent:
         """Film episodes: .gif or .mp4, a plot (.png, .svg, .pdf), or a window without a `path`.
 
         The episodes are the first of an evaluation with `seed`, or of each of `seeds` the first, or
-        the costliest of `worst_of`. Returns the file; where the environment cannot be drawn that is
-        a plot. `frames` is the most of an episode.
+        the costliest of `worst_of`. Returns the file; of an environment that has no pictures that
+        is a plot. Where drawing fails it raises `holdfast.film.NotDrawn`. `frames` is the most of
+        an episode.
         """
         state, spaces = self._trained()
         run = self.run if env is None else replace(self.run, env_args=dict(env_args or {}))
@@ -327,7 +412,8 @@ class Agent:
             frames,
             fps,
         )
-        mode = "human" if path is None else "rgb_array"
+        plain = path is not None and Path(path).suffix in PLOTS
+        mode = "human" if path is None else "none" if plain else "rgb_array"
         view = open_view(run, env, cost, mode, trust_env or self._trusted)
         try:
             ranked = lambda: film.by_cost(view, worst_of, seed)
@@ -396,6 +482,9 @@ class Agent:
         """
         state, spaces = self._trained()
         write_run(Folder(Path(path), self.run, spaces), state, self.metrics, self.evaluations)
+        self._place = Path(path)
+        if self._trusted:
+            remember(Path(path), self.run)
 
     @classmethod
     def load(cls, path: str | Path, trust_env: bool = False, which: Which = "newest") -> Agent:
@@ -413,8 +502,11 @@ class Agent:
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
-        agent._trusted = trust_env
-        agent.metrics = rows_until(folder.path / "progress.csv", state.epoch)
+        agent._trusted = trust_env or is_remembered(folder.path)
+        agent._rows, agent._place = (
+            rows_until(folder.path / "progress.csv", state.epoch),
+            folder.path,
+        )
         agent.evaluations = [*rows_until(folder.path / EVALUATIONS, state.epoch)]
         return agent
 
@@ -422,3 +514,21 @@ class Agent:
         if self.state is None or self.spaces is None:
             raise ValueError("this agent has not learned yet; call learn(env, ...) or load it.")
         return self.state, self.spaces
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[np.float64]]:
+    """Rows as columns; NaN where a row has no such number."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([float(row.get(name, np.nan)) for row in rows]) for name in names}
+
+
+def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Settings as `make_run` takes them: a single number of `limits` is the limit of the cost."""
+    plain: dict[str, Any] = dict(settings)
+    limit = plain.get("limits")
+    if isinstance(limit, int | float):
+        if plain.get("cost_limit") is not None:
+            raise ValueError(f"limits={limit} and cost_limit both limit the cost: give one.")
+        del plain["limits"]
+        plain["cost_limit"] = float(limit)
+    return plain

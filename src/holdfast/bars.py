@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Mapping
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.console import plain_console
 from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.probe import PROBES
@@ -28,13 +27,42 @@ def training_bar(
 ) -> Bar:
     """The bar of a run that has made `done` steps; first a line on how it runs, then `about` it."""
     title = f"{run.name} on {run.env or 'your environment'}"
-    console = Console(file=sys.stderr)
+    console = plain_console(stderr=True)
     total = run.epochs * run.epoch_steps
     chosen = f"preset {run.preset}" if run.preset else "Holdfast's default"
-    said = f"{title} ({chosen}): {total:,} steps, {describe_acting(run, env)}{_unused(run, env)}"
-    for line in (said, *about.splitlines()):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    return Bar(total, limits, title, done, console=console)
+    epochs = f"{run.epochs:,} epochs of {run.epoch_steps:,}" if run.epochs > 1 else "one epoch"
+    how = f"{describe_acting(run, env)}{_unused(run, env)}"
+    said = f"{title} ({chosen}): {total:,} steps in {epochs}, {how}"
+    if run.epochs == 1:
+        about += (
+            f"\nWarning: one epoch is one update of the policy, after all {total:,} steps; train "
+            "for more steps, or choose a smaller epoch_steps, to see it learn."
+        )
+    for line in (said, *about.strip().splitlines()):
+        console.print(Text(line), soft_wrap=True)
+    return Bar(total, limits, title, done, console=console, final_from=_final_steps(run))
+
+
+def _final_steps(run: Run) -> float:
+    """Steps after which updates only repair costs; infinite where there is no such phase."""
+    share = getattr(run.algorithm, "landing", 0.0)
+    whole = run.schedule_epochs
+    first = next((i for i in range(whole) if share and i / whole >= 1 - share), math.inf)
+    return (first + 1) * run.epoch_steps
+
+
+def decimals(limit: float) -> int:
+    """Digits after the point that show a cost against a limit of this size: 1 of 25, 2 of 0.02."""
+    own = len(f"{limit:.6f}".rstrip("0").partition(".")[2])
+    return max(1, min(own, 1 - math.floor(math.log10(limit)) if limit > 0 else 2))
+
+
+def against(cost: float, limit: float) -> str:
+    """A cost in enough digits for its limit; never rounded to the limit or below it from above."""
+    digits = decimals(limit)
+    while cost > limit and float(f"{cost:.{digits}f}") <= limit and digits < 9:
+        digits += 1
+    return f"{cost:.{digits}f}"
 
 
 def _unused(run: Run, env: VecEnv) -> str:
@@ -47,6 +75,10 @@ def _unused(run: Run, env: VecEnv) -> str:
     elif run.num_envs == 1:
         why = "one environment needs no workers"
     return f"; not in {run.workers} workers: {why}"
+
+
+PHASES = {"improving": "green", "above the limit": "bold red"}
+"""Colours of the words for what an update was for; the others are yellow."""
 
 
 class Bar:
@@ -63,9 +95,10 @@ class Bar:
         done: int = 0,
         every: float = 10.0,
         console: Console | None = None,
+        final_from: float = math.inf,
     ) -> None:
-        self.console = console or Console(file=sys.stderr)
-        self.limits = dict(limits)
+        self.console = console or plain_console(stderr=True)
+        self.limits, self.final_from = dict(limits), final_from
         self.total, self.title, self.every = total, title, every
         self.pace = Pace()
         self.spoke = 0.0
@@ -73,14 +106,14 @@ class Bar:
         self.live = self.console.is_terminal
         if self.live:
             self.progress = Progress(
-                TextColumn("[bold]{task.description}"),
+                TextColumn("{task.description}", style="bold", markup=False),
                 BarColumn(bar_width=None),
                 TextColumn("{task.percentage:>3.0f}%"),
                 Remaining(self),
                 console=self.console,
                 expand=True,
             )
-            self.task = self.progress.add_task(escape(title), total=total, completed=done)
+            self.task = self.progress.add_task(title, total=total, completed=done)
             self.display = Live(
                 self.table(), console=self.console, refresh_per_second=4, transient=False
             )
@@ -100,19 +133,35 @@ class Bar:
             self.display.update(self.table())
         elif time.monotonic() - self.spoke >= self.every or env_steps >= self.total:
             self.spoke = time.monotonic()
-            self.console.print(self.line(env_steps), highlight=False, markup=False, soft_wrap=True)
+            self.console.print(Text(self.line(env_steps)), soft_wrap=True)
 
     def line(self, env_steps: int) -> str:
         assert self.row is not None
-        costs = " ".join(f"{n} {v:.1f}/{b:g}" for n, v, b in costs_of(self.row, self.limits))
+        shown = costs_of(self.row, self.limits)
+        costs = " ".join(f"{n} {against(v, b)}/{b:g}" for n, v, b in shown)
         return (
             f"{env_steps:>11,} steps  return {self.row['ep_return']:.1f}  {costs}  "
-            f"regret {self.row['cost_regret_raw']:.0f}  {self.mode()}  "
+            f"regret {self.regret()}  {self.phase()}  "
             f"{self.row['steps_per_second']:,.0f} steps/s  {clock(self.left(env_steps))} left"
         )
 
-    def mode(self) -> str:
-        return "recovering" if (self.row or {}).get("recovering", 0) else "improving"
+    def regret(self) -> str:
+        """In the digits of the smallest limit; 0 only where there is none."""
+        assert self.row is not None
+        digits = max(map(decimals, self.limits.values()), default=1)
+        value = self.row["cost_regret_raw"]
+        return f"{value:.{digits}f}" if value >= 0.1**digits or not value else f"{value:.1e}"
+
+    def phase(self) -> str:
+        """What the last update was for, in a word."""
+        row = self.row or {}
+        above = any(cost > limit for _, cost, limit in costs_of(row, self.limits))
+        recovers = bool(row.get("recovering", 0))
+        if row.get("env_steps", 0) >= self.final_from and (recovers or not row.get("kl", 1)):
+            return "final repair"
+        if recovers:
+            return "recovering" if above else "lowering cost"
+        return "above the limit" if above else "improving"
 
     def left(self, env_steps: int) -> float | None:
         """Seconds; None before anything is known."""
@@ -126,10 +175,11 @@ class Bar:
             text = Text.assemble("return ", (f"{self.row['ep_return']:.1f}", "bold cyan"))
             for name, cost, limit in costs_of(self.row, self.limits):
                 style = "bold red" if cost > limit else "bold green"
-                text.append(f"   {name} ").append(f"{cost:.1f}", style).append(f" / {limit:g}")
-            text.append(f"   regret {self.row['cost_regret_raw']:.0f}   ")
-            mode = self.mode()
-            text.append(mode, "yellow" if mode == "recovering" else "green")
+                shown = against(cost, limit)
+                text.append(f"   {name} ").append(shown, style).append(f" / {limit:g}")
+            text.append(f"   regret {self.regret()}   ")
+            phase = self.phase()
+            text.append(phase, PHASES.get(phase, "yellow"))
             text.append(f"   {self.row['steps_per_second']:,.0f} steps/s", "dim")
             table.add_row(text)
         return table
@@ -194,7 +244,7 @@ def clock(seconds: float | None) -> str:
 
 def _progress(*columns: ProgressColumn, quiet: bool, console: Console | None) -> Progress:
     """A bar that is gone when it is done; nothing in a log."""
-    console = console or Console(file=sys.stderr)
+    console = console or plain_console(stderr=True)
     hidden = quiet or not (console.is_terminal or console.is_jupyter)
     return Progress(*columns, console=console, transient=True, disable=hidden)
 
@@ -210,7 +260,7 @@ class EvaluationBar:
 
     def __init__(self, episodes: int, quiet: bool = False, console: Console | None = None) -> None:
         columns = TextColumn("{task.completed:,} episodes"), BarColumn()
-        said = TextColumn("{task.description}")
+        said = TextColumn("{task.description}", markup=False)
         self.progress = _progress(*columns, said, quiet=quiet, console=console)
         self.task = self.progress.add_task("", total=episodes)
 
@@ -235,7 +285,7 @@ class FilmBar:
     """Frames drawn so far, or a line on what a window shows."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
-        columns = TextColumn("{task.description}"), BarColumn()
+        columns = TextColumn("{task.description}", markup=False), BarColumn()
         frames = TextColumn("{task.completed} of {task.total} frames")
         self.progress = _progress(*columns, frames, quiet=quiet, console=console)
         self.line = self.progress.console.status("")
@@ -251,7 +301,7 @@ class FilmBar:
         if self.progress.live.is_started:
             self.progress.stop()
             self.line.start()
-        self.line.update(text)
+        self.line.update(Text(text))
 
     def __enter__(self) -> FilmBar:
         self.progress.start()

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.core.holding import violations
 from holdfast.core.stats import iqm
@@ -31,11 +31,13 @@ from holdfast.settings import nearest
 CostBound = float | Mapping[str, float]
 OnEpisodes = Callable[[int, Verdict | None], None]
 """Told how many episodes have ended and, now and then, what they say."""
+SHORTER = 0.5
+"""Episodes that are shorter than this share of the first ones are remarked upon."""
 LOOKS = 1.05
 """Growth of the number of episodes between two looks at whether the answer is there."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """n episodes of one policy."""
 
@@ -54,6 +56,30 @@ class Evaluation:
     """Of the costs; 1: plain sums."""
     workers: int = 1
     """Processes that played them."""
+    env: str = ""
+    """The environment's name."""
+    first_length: float = math.nan
+    """Mean length of the episodes when training began; NaN where not known."""
+
+    @property
+    def shortened(self) -> str:
+        """A warning where episodes became short while costs hold, else nothing."""
+        now = float(self.lengths.mean())
+        held = all(m <= b for m, b in zip(self.costs.mean(0), self.limits.values(), strict=True))
+        if not held or not now < SHORTER * self.first_length:
+            return ""
+        return (
+            f"Episodes last {now:.4g} steps, and {self.first_length:.4g} when training began: the "
+            "policy may keep its limit by ending episodes early. Reward survival, let termination "
+            "cost, or limit a rate (docs/limits.md)."
+        )
+
+    def __repr__(self) -> str:
+        each = zip(self.limits.items(), self.costs.mean(0), strict=True)
+        costs = ", ".join(f"{name} {mean:.4g} of {limit:g}" for (name, limit), mean in each)
+        where = f" on {self.env}" if self.env else ""
+        said = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
+        return f"Evaluation({len(self.returns)} episodes{where}: {said})"
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -65,6 +91,7 @@ class Evaluation:
         """Plain data: what the table shows."""
         judged = self.verdict
         return {
+            "env": self.env,
             "episodes": len(self.returns),
             "deterministic": self.deterministic,
             "return": _spread(self.returns),
@@ -98,7 +125,9 @@ class Evaluation:
         data, judged = self.summary(), self.verdict
         how = "most likely actions" if self.deterministic else "sampled actions"
         how += f", in {self.workers} worker processes" if self.workers > 1 else ", in this process"
-        table = Table(title=f"{data['episodes']} fresh episodes, {how}", title_justify="left")
+        where = f" on {self.env}" if self.env else ""
+        title = Text(f"{data['episodes']} fresh episodes{where}, {how}", "italic")
+        table = Table(title=title, title_justify="left")
         for column in ("", "mean", "IQM", "proved at 95 %", "if the tail is as seen", "limit"):
             table.add_column(column, justify="left" if not column else "right")
         returns = data["return"]
@@ -106,7 +135,7 @@ class Evaluation:
         kind = "cost" if self.discount == 1 else f"cost, discounted by {self.discount:g}"
         for name, cost in data["cost"].items():
             table.add_row(
-                kind if name == "cost" else escape(f"{kind}: {name}"),
+                Text(kind if name == "cost" else f"{kind}: {name}"),
                 f"{cost['mean']:.2f}",
                 f"{cost['iqm']:.2f}",
                 _coloured(cost["proved_low_95"], cost["proved_high_95"], cost["limit"]),
@@ -122,9 +151,11 @@ class Evaluation:
             highlight=False,
         )
         colour = {"yes": "green", "no": "red", "undecided": "yellow"}[judged.safe]
-        said = judged.proved_sentence.replace(judged.safe, f"[bold {colour}]{judged.safe}[/]", 1)
-        console.print(said.replace("[0,", "\\[0,"), highlight=False)
-        console.print(judged.seen_sentence, highlight=False, markup=False)
+        before, answer, after = judged.proved_sentence.partition(judged.safe)
+        console.print(Text.assemble(before, (answer, f"bold {colour}"), after))
+        console.print(Text(judged.seen_sentence))
+        if self.shortened:
+            console.print(Text(self.shortened, "yellow"))
 
 
 def _distances(costs: NDArray[np.float64], limit: float) -> dict[str, float]:
@@ -146,9 +177,9 @@ def interval(low: float | None, high: float | None) -> str:
     return " .. ".join("?" if value is None else f"{value:.2f}" for value in (low, high))
 
 
-def _coloured(low: float | None, high: float | None, limit: float) -> str:
+def _coloured(low: float | None, high: float | None, limit: float) -> Text:
     style = "red" if (low or 0) > limit else "green" if high is not None and high <= limit else ""
-    return f"[{style}]{interval(low, high)}[/]" if style else interval(low, high)
+    return Text(interval(low, high), style)
 
 
 def evaluate(
@@ -175,7 +206,7 @@ def evaluate(
     if until_decided and bounds is None:
         raise ValueError(
             "nothing can be proved safe, as this environment does not say what an episode can cost "
-            "at most: pass that as cost_bound= (--cost-bound), or leave until_decided out."
+            "at most: pass that as cost_bound=NUMBER, or leave until_decided out."
         )
     rounds = _rounds(actor, env, Round(seed, 0, deterministic, discount))
     table = np.zeros((0, 2 + len(limits)))
@@ -217,6 +248,20 @@ def judged_by(
         if not 0 <= limit < math.inf:
             raise ValueError(f"the limit {name}={limit} must be finite and not negative.")
     return {**limits, **changes}
+
+
+def limits_elsewhere(
+    trained: Mapping[str, float], declared: Mapping[str, float], env: str
+) -> dict[str, float]:
+    """The limits of another task than the one trained on: those that it declares."""
+    missing = [name for name in trained if name not in declared]
+    if missing:
+        was = ", ".join(f"{name}={limit:g}" for name, limit in trained.items())
+        raise ValueError(
+            f"{env} declares no limit for '{missing[0]}', and the limit of training ({was}) was "
+            "set for another environment: say what to judge it by, limits=NUMBER."
+        )
+    return {name: declared[name] for name in trained}
 
 
 def _bounds(

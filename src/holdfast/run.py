@@ -69,7 +69,8 @@ class Run:
     num_envs: int = 10
     """Environments that step together."""
     epoch_steps: int = 20_000
-    """Environment steps between two updates, all environments together."""
+    """Environment steps between two updates, all environments together; where it is not given,
+    epochs of your own environment have at least 20 episodes and are at most a tenth of the run."""
     encoder: Literal["mlp", "cnn", "gru"] = "mlp"
     """What reads observations before the layers: nothing, convolutions (images), a memory (GRU)."""
     hidden: tuple[int, ...] = (64, 64)
@@ -296,9 +297,48 @@ def configure(run: Run, **settings: object) -> Run:
     known = {setting.name: setting for setting in leaves(run)}
     for name, value in settings.items():
         if name not in known:
-            raise ValueError(f"unknown setting '{name}'{nearest(name, sorted(known))}")
+            raise ValueError(f"unknown setting '{name}'{_right_name(name, known, run.name)}")
         changes[known[name].path] = converted(value, known[name].kind, name)
     return changed(run, changes)
+
+
+ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "total_timesteps": ("total_steps",),
+    "timesteps": ("total_steps",),
+    "learning_rate": ("actor_lr", "critic_lr"),
+    "lr": ("actor_lr", "critic_lr"),
+    "policy": ("encoder",),
+    "policy_kwargs": ("hidden",),
+    "net_arch": ("hidden",),
+    "hidden_sizes": ("hidden",),
+    "n_steps": ("epoch_steps",),
+    "steps_per_epoch": ("epoch_steps",),
+    "n_envs": ("num_envs",),
+    "vector_env_nums": ("num_envs",),
+    "n_epochs": ("passes", "critic_passes"),
+    "batch_size": ("minibatch", "critic_minibatch"),
+    "gae_lambda": ("lam",),
+    "clip_range": ("clip",),
+    "target_kl": ("radius", "kl_stop"),
+    "max_grad_norm": ("max_norm", "critic_max_norm"),
+    "lagrangian_multiplier_init": ("multiplier_init",),
+    "lambda_lr": ("multiplier_lr",),
+    "tensorboard_log": ("tensorboard",),
+    "verbose": ("progress",),
+    "cost_limits": ("limits",),
+}
+"""Names in other libraries → ours, the first that the algorithm has."""
+OF_LEARN = ("total_steps", "tensorboard", "progress")
+
+
+def _right_name(name: str, known: Mapping[str, object], algorithm: str) -> str:
+    """The end of a sentence on an unknown setting: its one right name, if that is known."""
+    for ours in ELSEWHERE.get(name, ()):
+        if ours in known:
+            return f"; it is '{ours}' here."
+        if ours in OF_LEARN:
+            return f"; it is '{ours}' here, an argument of learn."
+    return nearest(name, sorted(known), f"`holdfast list {algorithm}` shows its settings.")
 
 
 def registered_name(algorithm: Algorithm) -> str:

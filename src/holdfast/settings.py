@@ -15,6 +15,7 @@ import functools
 import inspect
 import itertools
 import numbers
+import re
 import textwrap
 import types
 import typing
@@ -184,6 +185,11 @@ def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     if close is not None:
         return f"; did you mean '{close}'?"
     return f"; {otherwise or 'known are ' + ', '.join(names) + '.'}"
+
+
+def without_codes(text: str) -> str:
+    """Help without the numbers of the deviation register, (D17), which only its page explains."""
+    return re.sub(r"[;,]? ?\bD\d+(?=\))", "", text).replace(" ()", "")
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def test_each_cost_stands_beside_its_own_limit(
     (tmp_path / "cell" / "progress.csv").write_text(f"{header}{row}\n")
     board = Board([cell], tmp_path, Console(file=io.StringIO()))
     costs = "  ".join(shown)
-    assert board.describe("cell") == f"return 1.0  {costs}  50 steps/s"
+    assert str(board.describe("cell")) == f"return 1.0  {costs}  50 steps/s"
     screen = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
     live = Board([cell], tmp_path, screen)
     live.close()
@@ -58,7 +58,7 @@ def test_the_regret_shown_is_of_the_raw_costs(tmp_path: Path):
     (tmp_path / "cell" / "run.json").write_text('{"limits": {"cost": 6.0}}')
     (tmp_path / "cell" / "progress.csv").write_text(f"{header}200,1,6,99,12.4,50\n")
     board = Board([cell], tmp_path, Console(file=io.StringIO()))
-    assert board.describe("cell") == "return 1.0  cost 6.0/6  regret 12  50 steps/s"
+    assert str(board.describe("cell")) == "return 1.0  cost 6.0/6  regret 12  50 steps/s"
 
 
 def test_a_line_counts_the_runs(tmp_path: Path):

@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from holdfast.certify import card, certify, charts, page, task
 from holdfast.certify.history import Excursion, excursions, history
 from holdfast.cli import main
 from holdfast.core.stats import cost_regret
+from small_runs import rows_without_clock
 
 SIZES = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64)
 
@@ -75,6 +77,18 @@ def test_the_command_in_a_card_gives_its_numbers_again(made, capsys):
         main([*command.split()[1:], "--json"])
     again = json.loads(capsys.readouterr().out)
     assert again.items() <= data["verdict"].items()
+
+
+def test_the_training_command_in_a_card_repeats_the_run(made, run, tmp_path):
+    """Limit, epoch length and all other settings included."""
+    data = json.loads(made[1].read_text())
+    command = next(c for c in data["reproduce"] if c.startswith("holdfast train"))
+    main([*shlex.split(command)[1:], "--out", str(tmp_path / "again"), "--quiet"])
+    again = tmp_path / "again"
+    assert rows_without_clock(again / "progress.csv") == rows_without_clock(run / "progress.csv")
+    main([*shlex.split(command)[1:], "--out", str(tmp_path / "other"), "--quiet", "--seed", "1"])
+    other = rows_without_clock(tmp_path / "other" / "progress.csv")
+    assert other != rows_without_clock(run / "progress.csv"), "the control"
 
 
 def test_every_digest_is_that_of_its_file(run, made):
@@ -189,7 +203,7 @@ def test_the_command_says_where_the_card_is(run, tmp_path, capsys):
     said = capsys.readouterr().out
     assert str(tmp_path / "c" / "card.html") in said and "card.json" in said
     assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["card.html", "card.json"]
-    assert "No film was made." in (tmp_path / "c" / "card.html").read_text()
+    assert "No film was made: it was not asked for" in (tmp_path / "c" / "card.html").read_text()
 
 
 def test_several_constraints_are_told_apart(tmp_path):

@@ -8,6 +8,7 @@ from gymnasium import spaces
 from walk_env import Walk, info_named, play
 
 from holdfast.envs.base import VecEnv
+from holdfast.envs.failure import EnvFailure
 from holdfast.envs.foreign.env import ForeignEnv, open_foreign
 from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.foreign.tape import episode_seed
@@ -165,9 +166,10 @@ def test_refuses_missing_or_mismatched_costs(source, options, message):
         open_foreign(source, 2, **options)
 
 
-def test_an_error_in_a_cost_function_stays_its_own():
-    with pytest.raises(KeyError, match="speed"):
+def test_an_error_in_a_cost_function_is_named_and_kept():
+    with pytest.raises(EnvFailure, match=r"KeyError: 'speed' \(.*test_foreign.*lambda") as caught:
         open_foreign(Walk, cost=lambda obs, action, new, info: info["speed"])
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_environments_are_closed_when_construction_fails_and_once_in_the_end():
@@ -185,7 +187,7 @@ def test_environments_are_closed_when_construction_fails_and_once_in_the_end():
         def close(self):
             self.closed += 1
 
-    with pytest.raises(OSError, match="no third"):
+    with pytest.raises(EnvFailure, match=r"OSError: no third.*construction of Env"):
         open_foreign(Closing, 3)
     assert [env.closed for env in made] == [1, 1]
     made.clear()

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -18,6 +19,7 @@ from holdfast.envs.foreign import references
 from holdfast.envs.foreign.source import Factory, label_of, name_env, resolve
 from holdfast.envs.make import make_env
 from holdfast.run import make_run
+from holdfast.runs import trust
 from holdfast.runs.folder import open_folder
 from holdfast.train.environment import open_env
 
@@ -228,6 +230,43 @@ def test_a_plain_id_needs_no_consent():
         open_env(make_run("c-trpo", env="<lambda>"))
 
 
+def forget(folder):
+    """As if another user had trained it."""
+    trust._record(folder).unlink()
+
+
+def test_a_run_is_trusted_only_where_and_as_this_user_trained_it(here, tmp_path, monkeypatch):
+    run = make_run("c-trpo", env="tank.py:Tank")
+    folder = tmp_path / "made"
+    folder.mkdir()
+    (folder / "run.json").write_text("{}")
+    assert not trust.is_remembered(folder)
+    trust.remember(folder, run)
+    assert trust.is_remembered(folder)
+    shutil.copytree(folder, tmp_path / "copy")
+    assert not trust.is_remembered(tmp_path / "copy"), "from elsewhere"
+    (folder / "run.json").write_text("{ }")
+    assert not trust.is_remembered(folder), "changed"
+    (folder / "run.json").write_text("{}")
+    (tmp_path / "other").mkdir()
+    with monkeypatch.context() as moved:
+        moved.chdir(tmp_path / "other")
+        assert not trust.is_remembered(folder), "tank.py would be another file"
+    assert trust.is_remembered(folder), "the control"
+    trust.remember(tmp_path / "copy", make_run("c-trpo", env="probe/Speed-v0"))
+    assert not trust.is_remembered(tmp_path / "copy"), "what needs no consent leaves no record"
+
+
+def test_saving_a_foreign_run_does_not_make_it_one_s_own(here):
+    cli.main(["train", "c-trpo", "tank.py:Tank", *LIMITS, *FLAGS, "--out", "run"])
+    assert len(Agent.load("run").evaluate(episodes=2).returns) == 2, "trained here"
+    forget(Path("run"))
+    Agent.load("run").save("copy")
+    for folder in ("run", "copy"):
+        with pytest.raises(ValueError, match="there is no record that you trained it here"):
+            Agent.load(folder).evaluate(episodes=2)
+
+
 # The way through
 
 
@@ -308,11 +347,15 @@ def test_watch_and_certify_take_the_same_names(here, capsys):
     assert card["task"]["env"] == card["task"]["trained_on"] == "tank.py:Tank"
     assert "--env tank.py:Tank --env-arg size=0.5" in card["reproduce"][1]
     for command in (["watch", "run", "-o", "other.svg"], quick):
-        for wrong in ([*command, *size], command):  # an argument of nothing; no consent
-            with pytest.raises(SystemExit):
-                cli.main(wrong)
-    told = capsys.readouterr().err
-    assert told.count("belongs to --env") == told.count("--trust-env") == 2
+        with pytest.raises(SystemExit):  # an argument of nothing
+            cli.main([*command, *size])
+        cli.main(command)  # this user trained it here
+    assert capsys.readouterr().err.count("belongs to --env") == 2
+    forget(Path("run"))
+    for command in (["watch", "run", "-o", "other.svg"], quick):
+        with pytest.raises(SystemExit):
+            cli.main(command)
+    assert capsys.readouterr().err.count("--trust-env") == 2
 
 
 def test_check_takes_the_same_names(here, capsys):
@@ -336,7 +379,7 @@ def test_commands_that_are_offered_work_as_they_stand(here, capsys):
     cli.main(["train", "c-trpo", "tank.py:Tank", *LIMITS, *loud, "--out", "run"])
     offered = re.findall(r": +holdfast (.+)", capsys.readouterr().out)
     assert [words.split()[0] for words in offered] == ["evaluate", "plot", "watch", "export"]
-    cli.main(["certify", "run", "--episodes", "4", "--no-film", "--trust-env"])
+    cli.main(["certify", "run", "--episodes", "4", "--no-film"])
     offered += [
         words.removeprefix("holdfast ")
         for words in json.loads(Path("run/card/card.json").read_text())["reproduce"]
@@ -347,6 +390,11 @@ def test_commands_that_are_offered_work_as_they_stand(here, capsys):
             cli.main(words.split())
         except SystemExit as stop:
             assert stop.code in (1, 3), words  # a verdict, no refusal
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["resume", "run"])
+    told = capsys.readouterr().err
+    assert "`holdfast evaluate run`" in told and "resume run --steps" in told
+    forget(Path("run"))
     with pytest.raises(SystemExit, match="2"):
         cli.main(["resume", "run"])
     told = capsys.readouterr().err

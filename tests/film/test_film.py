@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Films show the episodes that evaluation judges, with every cost where it arose."""
 
+import html
 import importlib
 import io
+import json
 import sys
 from contextlib import nullcontext
 from functools import partial
@@ -17,11 +19,12 @@ from rich.console import Console
 
 from holdfast import Agent, make_run
 from holdfast.bars import FilmBar
+from holdfast.certify import certify
 from holdfast.cli import main
 from holdfast.envs.acting import Actor
 from holdfast.envs.make import make_env
 from holdfast.evaluate import evaluate
-from holdfast.film import Address, Film, choose, panel, writers
+from holdfast.film import Address, Film, NotDrawn, choose, panel, writers
 from holdfast.film.views import make_visible, open_view
 
 LENGTH, COSTS = 12, {3: 1.0, 4: 2.0, 9: 4.0}  # step (from 1) -> cost
@@ -187,10 +190,43 @@ def run(tmp_path_factory):
 def test_without_a_picture_there_is_a_plot(run, tmp_path, capsys):
     main(["watch", str(run), "-o", str(tmp_path / "e.gif"), "--worst-of", "8", "--episodes", "2"])
     said = capsys.readouterr().out
-    assert "cannot be drawn" in said and "e.png" in said
+    assert "This environment has no pictures. Here is a plot" in said and "e.png" in said
     assert not (tmp_path / "e.gif").exists()
     with Image.open(tmp_path / "e.png") as plot:
         assert plot.size[0] > 600
+
+
+class Undrawable(Clock):
+    """It has pictures, but what draws them is not installed."""
+
+    def render(self):
+        raise gym.error.DependencyNotInstalled('no pen, run `pip install "pens"`')
+
+
+@pytest.fixture(scope="module")
+def undrawable(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undrawable") / "run"
+    sizes = dict(num_envs=2, epoch_steps=80, hidden=(8,), critic_passes=1, cost_limit=5.0)
+    agent = Agent("c-trpo", **sizes).learn(Undrawable, 80, progress=False)
+    agent.save(folder)
+    return folder
+
+
+def test_a_film_that_fails_says_why_and_leaves_a_plot(undrawable, tmp_path, capsys):
+    with pytest.raises(NotDrawn, match=r"DependencyNotInstalled: no pen.*or write a plot"):
+        Agent.load(undrawable).watch(tmp_path / "e.gif", Undrawable, progress=False)
+    name = f"{__file__}:Undrawable"
+    main(["watch", str(undrawable), "--env", name, "-o", str(tmp_path / "e.gif")])
+    said = capsys.readouterr().out
+    assert "No film: the environment could not be drawn: DependencyNotInstalled: no pen" in said
+    assert (tmp_path / "e.png").exists() and not (tmp_path / "e.gif").exists()
+
+
+def test_a_card_is_written_without_a_film_that_fails(undrawable, tmp_path):
+    page, data = certify(undrawable, tmp_path, episodes=10, env=Undrawable)
+    why = json.loads(data.read_text())["no_film"]
+    assert 'pip install "pens"' in why and "or write a plot" in why
+    assert html.escape(why) in page.read_text() and "The film shows" not in page.read_text()
 
 
 def test_a_window_needs_a_display_and_an_environment_that_has_one(run, monkeypatch):

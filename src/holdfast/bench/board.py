@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
-from holdfast.bars import clock
+from holdfast.bars import against, clock
 from holdfast.bench.suite import Cell
+from holdfast.console import plain_console, styled
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.log import read_limits
 from holdfast.runs.progress import costs_of, tail
@@ -28,7 +30,7 @@ class Board:
     """Live progress of a grid."""
 
     def __init__(self, cells: Sequence[Cell], out: Path, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or plain_console(stderr=True)
         self.total = {cell.name: cell.run.epochs * cell.run.epoch_steps for cell in cells}
         self.known: dict[str, Mapping[str, float]] = {}
         self.out = out
@@ -58,12 +60,12 @@ class Board:
         self.watched -= {name}
         if failure:
             self.failed += 1
-            self.note(f"[red]failed[/] {name}: {failure}")
+            self.note(styled(("failed", "red"), f" {name}: {failure}"))
         elif (self.out / name / "done.json").exists() and self.live is None:
-            self.note(f"done {name}: {self.describe(name)}")
+            self.note(styled(f"done {name}: ", self.describe(name)))
 
-    def note(self, text: str) -> None:
-        self.console.print(text, highlight=False, soft_wrap=True)
+    def note(self, text: str | Text) -> None:
+        self.console.print(Text(text) if isinstance(text, str) else text, soft_wrap=True)
 
     def show(self, running: Sequence[str]) -> None:
         now = time.monotonic()
@@ -81,28 +83,28 @@ class Board:
             each = "; ".join(
                 f"{name} {self.steps(name) / self.total[name]:.0%}" for name in running
             )
-            self.note(f"{head}: {each}")
+            self.note(Text(f"{head}: {each}"))
             return
         table = Table.grid(padding=(0, 2))
-        table.add_row(ProgressBar(whole, made, width=24), f"[bold]{head}[/]", "")
+        table.add_row(ProgressBar(whole, made, width=24), Text(head, "bold"), "")
         for name in running:
             bar = ProgressBar(self.total[name], self.steps(name), width=24)
-            table.add_row(bar, name, self.describe(name))
+            table.add_row(bar, Text(name), self.describe(name))
         self.live.update(table)
 
-    def describe(self, name: str) -> str:
+    def describe(self, name: str) -> Text:
         row = self.rows.get(name, {})
         if "ep_return" not in row:
-            return "starting"
-        shown = []
+            return Text("starting")
+        said = Text(f"return {row['ep_return']:.1f}  ")
         for label, cost, limit in costs_of(row, self.limits(name)):
-            text = f"{cost:.1f}/{limit:g}"
             colour = "green" if cost <= limit else "red"
-            shown.append(f"{label} [{colour}]{text}[/]" if self.live else f"{label} {text}")
-        speed = row.get("steps_per_second", 0.0)
+            said.append(f"{label} ").append(f"{against(cost, limit)}/{limit:g}", colour).append(
+                "  "
+            )
         if "cost_regret_raw" in row:
-            shown.append(f"regret {row['cost_regret_raw']:.0f}")
-        return f"return {row['ep_return']:.1f}  {'  '.join(shown)}  {speed:,.0f} steps/s"
+            said.append(f"regret {row['cost_regret_raw']:.0f}  ")
+        return said.append(f"{row.get('steps_per_second', 0.0):,.0f} steps/s")
 
     def limits(self, name: str) -> Mapping[str, float]:
         """Of a cell that has begun, from its folder."""

@@ -16,6 +16,7 @@ from holdfast.certify.card import describe as described
 from holdfast.certify.history import history
 from holdfast.certify.page import render
 from holdfast.envs.base import VecEnv
+from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.perturb import parse_perturbations
@@ -39,6 +40,7 @@ def certify(
     seed: int = 1_000_000,
     deterministic: bool = False,
     cost_bound: CostBound | None = None,
+    limits: float | Mapping[str, float] | None = None,
     film: bool = True,
     trust_env: bool = False,
     perturb: Sequence[str] = (),
@@ -52,9 +54,10 @@ def certify(
 
     `out` is RUN/card by default. `perturb` are other conditions to judge it under, as those of
     `holdfast evaluate --perturb`; `film` adds a video of the costliest of 20 episodes (a plot where
-    nothing can be drawn). `env`, `env_args` and `cost` are those of `Agent.evaluate`; the card then
-    speaks of them, and not of what was trained on. `describe` says what the task is, where the
-    environment's own description (a docstring) is not enough.
+    there are no pictures; where drawing fails the card says why). `env`, `env_args`, `cost` and
+    `limits` are those of `Agent.evaluate`; the card then speaks of them, and not of the training.
+    `describe` says what the task is, where the environment's own description (a docstring) is not
+    enough.
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
@@ -63,16 +66,25 @@ def certify(
     how: dict[str, Any] = {"cost": cost, "env_args": env_args, "seed": seed}
     how |= {"deterministic": deterministic}
     judge = partial(
-        agent.evaluate, env, episodes, **how, cost_bound=cost_bound, on_progress=on_progress
+        agent.evaluate,
+        env,
+        episodes,
+        **how,
+        cost_bound=cost_bound,
+        limits=limits,
+        on_progress=on_progress,
     )
     result = judge(until_decided=until_decided, max_episodes=max_episodes)
     conditions = parse_perturbations(perturb) if perturb else ()
     others = {str(condition): judge(perturb=condition) for condition in conditions}
     target.mkdir(parents=True, exist_ok=True)
-    shown = None
+    shown, unfilmed = None, "it was not asked for"
     if film:
         wanted = target / f"film{'.mp4' if has_ffmpeg() else '.gif'}"
-        shown = agent.watch(wanted, env, **how, worst_of=FILMED, progress=False)
+        try:
+            shown = agent.watch(wanted, env, **how, worst_of=FILMED, progress=False)
+        except Exception as error:  # whatever it is, the card must not be lost with the film
+            unfilmed = str(error) if isinstance(error, RuntimeError) else describe_error(error)
     past = history(agent.metrics, agent.spaces.limits)
     place = agent.run
     if env is not None:
@@ -81,7 +93,18 @@ def certify(
     if cost is not None:
         place = replace(place, cost=cost if isinstance(cost, str) else name_function(cost))
     judged = Judged(
-        folder, agent, result, seed, past, shown, others, place, tuple(perturb), describe, env
+        folder,
+        agent,
+        result,
+        seed,
+        past,
+        shown,
+        others,
+        place,
+        tuple(perturb),
+        describe,
+        env,
+        unfilmed,
     )
     data = described(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()

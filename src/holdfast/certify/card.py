@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.agent import Agent
 from holdfast.certify.history import History
 from holdfast.certify.task import cost_words, task_words
-from holdfast.envs.foreign.references import needs_consent
+from holdfast.envs.foreign.references import is_unnamed, needs_consent
 from holdfast.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
 from holdfast.run import Run
@@ -48,6 +48,8 @@ class Judged:
     """What the task is, in the words of who made the card; none: what its environment states."""
     given: Any = None
     """The environment that it was judged in, where one was passed."""
+    unfilmed: str = ""
+    """Why there is no film, where there is none."""
 
 
 def describe(judged: Judged) -> dict[str, Any]:
@@ -69,8 +71,8 @@ def describe(judged: Judged) -> dict[str, Any]:
             "env": judged.place.env,
             "trained_on": run.env,
             "about": judged.about or task_words(judged.place.env, judged.given),
-            "costs": cost_words(judged.place.env, spaces.limits, judged.place.cost),
-            "limits": spaces.limits,
+            "costs": cost_words(judged.place.env, result.limits, judged.place.cost),
+            "limits": result.limits,
             "criterion": run.cost_criterion,
             "cost_discount": run.cost_discount,
             "observation_size": spaces.observation.shape[0],
@@ -92,6 +94,7 @@ def describe(judged: Judged) -> dict[str, Any]:
         "not_shown": not_shown(judged),
         "versions": {"trained": trained_with(judged.path), "judged": versions()},
         "files": digests(judged),
+        "no_film": None if judged.film else judged.unfilmed,
         "reproduce": reproduce(judged),
     }
 
@@ -182,22 +185,27 @@ def reproduce(judged: Judged) -> list[str]:
     named = [*([run.env] if here else []), *([run.cost] if place.cost == run.cost else [])]
     flags += " --trust-env" if needs_consent(named, here and run.env_args) else ""
     if not here:
-        flags += f" --env {place.env}"
+        flags += f" --env {shlex.quote(place.env)}"
         flags += "".join(
             f" --env-arg {shlex.quote(f'{name}={json.dumps(value)}')}"
             for name, value in place.env_args.items()
         )
     if place.cost != run.cost:
-        flags += f" --cost {place.cost}"
+        flags += f" --cost {shlex.quote(place.cost)}"
+    assert judged.agent.spaces is not None
+    if result.limits != judged.agent.spaces.limits:
+        flags += "".join(f" --limit {shlex.quote(f'{n}={b!r}')}" for n, b in result.limits.items())
     given = result.cost_bounds
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"
-    preset = f" --preset {run.preset}" if run.preset else ""
-    again = f"holdfast evaluate {judged.path}{flags}"
+    again = f"holdfast evaluate {shlex.quote(str(judged.path))}{flags}"
+    consent = " --trust-env" if needs_consent((run.env, run.cost), run.env_args) else ""
+    train = f"holdfast train --config {shlex.quote(str(judged.path / 'run.json'))}{consent}"
+    if is_unnamed(run.env) or is_unnamed(run.cost):
+        train = "# no command trains it again: its environment or cost function has no name"
     return [
         f"pip install {DISTRIBUTION}=={versions()['holdfast']}",
         again,
         *([f"{again} --perturb {' '.join(judged.perturb)}"] if judged.perturb else []),
-        f"holdfast train {run.name} {run.env} --seed {run.seed} "
-        f"--steps {run.steps}{preset}  # and the settings of run.json",
+        train,
     ]

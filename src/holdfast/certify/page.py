@@ -183,7 +183,7 @@ def _training(data: dict[str, Any], judged: Judged) -> str:
 
 def _film(judged: Judged) -> str:
     if judged.film is None:
-        return "<p>No film was made.</p>"
+        return f"<p>No film was made: {escape(judged.unfilmed)}</p>"
     kind = MEDIA[judged.film.suffix]
     source = f"data:{kind};base64,{base64.b64encode(judged.film.read_bytes()).decode()}"
     shown = (

@@ -11,13 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tyro
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast import process
 from holdfast.cli import training
+from holdfast.cli.words import for_shell
+from holdfast.console import plain_console, styled
+from holdfast.envs.failure import EnvFailure
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
+DEBUG = "HOLDFAST_DEBUG"
+"""Environment variable: with any value errors keep their tracebacks."""
 CUT_OFF = 141
 """Exit code: nobody reads the output any more; that of programs which SIGPIPE ends."""
 
@@ -54,10 +59,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         training.fail("; ".join([what, *getattr(stop, "__notes__", ())]) + ".", code)
     except (ValueError, RuntimeError, OSError) as error:
         flush("\n" if isinstance(error, BrokenPipeError) else "")  # a line tells whose pipe it was
-        if os.environ.get("HOLDFAST_DEBUG"):
+        if os.environ.get(DEBUG):
             raise
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
-        training.fail(" ".join([str(error), *notes]), 2)
+        if isinstance(error, EnvFailure):
+            notes.append(f"{DEBUG}=1 shows the full traceback.")
+        training.fail(" ".join([for_shell(str(error)), *notes]), 2)
     except MemoryError as error:
         training.fail(f"there is not enough memory for this ({error}).", 2)
     finally:
@@ -91,11 +98,11 @@ def flush(last: str = "") -> None:
 
 
 def print_commands() -> None:
-    console = Console()
-    console.print("[bold]Holdfast[/]: safe reinforcement learning under cost limits\n")
+    console = plain_console()
+    console.print(styled(("Holdfast", "bold"), ": safe reinforcement learning under cost limits\n"))
     table = Table.grid(padding=(0, 3))
     for name, command in COMMANDS.items():
-        table.add_row(f"  [cyan]{name}[/]", command.summary)
+        table.add_row(Text(f"  {name}", "cyan"), command.summary)
     console.print(table)
     console.print(f"\n{USAGE}")
 

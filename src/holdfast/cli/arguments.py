@@ -144,3 +144,13 @@ def parse_limits(pairs: Iterable[str]) -> dict[str, float]:
                 "for all costs."
             )
     return limits
+
+
+def judging_limits(words: tuple[str, ...]) -> float | dict[str, float] | None:
+    """10, or spill=10 for each of several; none: the run's."""
+    if len(words) == 1 and "=" not in words[0]:
+        try:
+            return float(words[0])
+        except ValueError:
+            pass
+    return parse_limits(words) or None

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.bench.board import Board
@@ -16,6 +15,7 @@ from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
 from holdfast.cli.arguments import Out, Records, WholeOrNone
+from holdfast.console import plain_console, styled
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.own_barrier import barrier_name
 from holdfast.process import cores
@@ -80,7 +80,7 @@ def bench(
     if storage:
         look_up(grid, storage, folder, cluster)
     at_once = jobs if jobs is not None else max(1, cores() // threads)
-    console = Console(stderr=True, highlight=False)
+    console = plain_console(stderr=True)
     refuse_other_settings(grid, folder)
     announce(console, chosen, grid, folder, at_once)
     if dry_run:
@@ -145,14 +145,14 @@ def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jo
     rows: dict[str, list[Cell]] = {}
     for cell in grid:
         rows.setdefault(cell.label, []).append(cell)
-    console.print(f"[bold]{escape(suite.name)}[/] {escape(suite.description)}")
+    console.print(styled((suite.name, "bold"), f" {suite.description}"))
     table = Table("algorithm", "tasks", "seeds", "done", box=None)
     for label, members in rows.items():
         tasks, seeds = {c.run.env for c in members}, {c.run.seed for c in members}
         finished = sum(c in done for c in members)
         table.add_row(label, str(len(tasks)), str(len(seeds)), f"{finished} of {len(members)}")
     console.print(table)
-    console.print(f"on {', '.join(sorted({c.run.env for c in grid}))}", markup=False)
+    console.print(f"on {', '.join(sorted({c.run.env for c in grid}))}")
     steps = grid[0].run.epochs * grid[0].run.epoch_steps
     console.print(
         f"{len(grid)} runs of {steps:,} steps, {len(done)} done, {jobs} at a time, in {out}"
@@ -165,7 +165,7 @@ def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str
     """Say what failed and where its log is, and how to see the results."""
     console.print(f"{len(grid) - len(failed)} of {len(grid)} runs are done.")
     for name, reason in failed.items():
-        console.print(f"  {name}: {reason} (see {out / 'logs' / name}.log)", markup=False)
+        console.print(f"  {name}: {reason} (see {out / 'logs' / name}.log)")
     console.print(f"Report: holdfast report {out} -o {out / 'report'}")
     if failed:
         raise RuntimeError(f"{len(failed)} runs failed; mend the cause and repeat the command.")

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from holdfast.console import plain_console, styled
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy
 from holdfast.tabular.files import read_cmdp
@@ -122,11 +123,12 @@ def _constraints(
 
 def show_solution(source: str, report: dict[str, Any]) -> None:
     """Print a solution as tables."""
-    console = Console(highlight=False)
+    console = plain_console()
     if report["status"] == "infeasible":
-        console.print(f"[bold red]infeasible[/]: {report['message']}")
+        console.print(styled(("infeasible", "bold red"), f": {report['message']}"))
         return
-    console.print(f"[bold]{source}[/]: optimum V_r = [cyan]{report['reward_return']:.8g}[/]")
+    best = f"{report['reward_return']:.8g}"
+    console.print(styled((source, "bold"), ": optimum V_r = ", (best, "cyan")))
     gap = report["dual_bound"] - report["reward_return"]
     console.print(f"dual bound minus optimum {gap:.1e}")
     table = Table("constraint", "V_c", "limit", "state", "shadow price", box=None)
@@ -174,11 +176,11 @@ def verify(
     count = (0 if own else 20) if random is None else random
     claims = check_claims(count, seed, own=own, choice=choice)
     for claim in claims:
-        verdict = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
+        verdict = Text("holds", "green") if claim.holds else Text("FAILS", "bold red")
         table.add_row(
             claim.text, claim.where, f"{claim.worst:.1e}", f"{claim.allowed:.0e}", verdict
         )
-    Console(highlight=False).print(table)
+    plain_console().print(table)
     if not all(claim.holds for claim in claims):
         raise SystemExit(1)
 

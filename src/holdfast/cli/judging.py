@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
@@ -19,8 +18,9 @@ from holdfast.cli.arguments import (
     Judging,
     RunFolder,
     WhichPolicy,
-    parse_limits,
+    judging_limits,
 )
+from holdfast.console import plain_console
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.folder import save_evaluation
@@ -61,7 +61,7 @@ def evaluate_command(
             "--save keeps how the newest policy does what it was trained for: leave --env, "
             "--limit, --perturb and --which out."
         )
-    given, limits = judging.given() | environment.given(), _limits(limit)
+    given, limits = judging.given() | environment.given(), judging_limits(limit)
     agent = Agent.load(run, which=which)
     found: dict[Perturbation, Evaluation] = {}
     for condition in parse_perturbations(perturb):
@@ -82,19 +82,9 @@ def evaluate_command(
         raise SystemExit(CODES[worst])
 
 
-def _limits(words: tuple[str, ...]) -> float | dict[str, float] | None:
-    """10, or spill=10 for each of several; none: the run's."""
-    if len(words) == 1 and "=" not in words[0]:
-        try:
-            return float(words[0])
-        except ValueError:
-            pass
-    return parse_limits(words) or None
-
-
 def show(found: Mapping[Perturbation, Evaluation], several: bool, json: bool) -> None:
     """One evaluation in full, or a row for each condition."""
-    console = Console()
+    console = plain_console()
     if json:
         import json as format
 
@@ -118,7 +108,7 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
     table.add_column("condition")
     for name, limit in first.limits.items():
         label = "cost" if name == "cost" else f"cost: {name}"
-        table.add_column(escape(f"{label} (limit {limit:g})"), justify="right")
+        table.add_column(Text(f"{label} (limit {limit:g})"), justify="right")
     table.add_column("return", justify="right")
     table.add_column("proved safe at 95 %")
     colour = {"yes": "green", "no": "red", "undecided": "yellow"}
@@ -128,6 +118,6 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
             str(condition),
             *(f"{mean:.2f}" for mean in result.costs.mean(0)),
             f"{result.returns.mean():.1f}",
-            f"[{colour[safe]}]{safe}[/]",
+            Text(safe, colour[safe]),
         )
     return table

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import tyro
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.cli.arguments import OutOrNone, RunFolder
+from holdfast.console import plain_console, styled
 
 PAPER = (
     "The paper's C-TRPO: --preset published; its runs are 10 million steps (--steps 1e7). What its "
@@ -19,11 +20,11 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     """Algorithms, or the settings of one and what each preset changes."""
     from holdfast.algorithms import ALGORITHMS
 
-    console = Console(highlight=False)
+    console = plain_console()
     if not algorithm:
         table = Table("name", "what it does", box=None, title="Algorithms", title_justify="left")
         for name, entry in ALGORITHMS.items():
-            table.add_row(f"[cyan]{name}[/]", entry.summary)
+            table.add_row(Text(name, "cyan"), entry.summary)
         console.print(table)
         console.print("\n`holdfast list NAME` shows its settings; `holdfast envs` the tasks.")
         return
@@ -31,21 +32,23 @@ def list_command(algorithm: tyro.conf.Positional[str] = "") -> None:
     from holdfast.cli.options import default_of, flag, grouped
     from holdfast.register import PRESETS
     from holdfast.run import make_run, preset_changes
+    from holdfast.settings import without_codes
 
     run = make_run(algorithm)
     table = Table("option", "default", "meaning", box=None, title=run.name, title_justify="left")
     defaults: dict[str, object] = {}
     for title, settings in grouped(run).items():
-        table.add_row("", "", f"[bold]{title}[/]")
+        table.add_row("", "", Text(title, "bold"))
         for setting in settings:
             defaults[setting.path] = setting.value
-            table.add_row(f"[cyan]{flag(setting.name)}[/]", default_of(setting), setting.help)
+            words = without_codes(setting.help)
+            table.add_row(Text(flag(setting.name), "cyan"), default_of(setting), words)
     console.print(table)
     if isinstance(run.algorithm, CTRPO):
         console.print(f"\n{PAPER}", markup=False)
     for preset in PRESETS:
         changes = {k: v for k, v in preset_changes(run, preset).items() if defaults.get(k) != v}
-        console.print(f"\n[bold]--preset {preset}[/] changes")
+        console.print(Text(f"\n--preset {preset}", "bold"), "changes")
         for setting, value in changes.items():
             console.print(f"  {setting.split('.')[-1]} = {value}")
         if not changes:
@@ -73,20 +76,26 @@ def envs_command(env: tyro.conf.Positional[str] = "") -> None:
     Args:
         env: An id; none lists all.
     """
-    from holdfast.envs.make import describe, known_ids
+    from holdfast.envs.foreign.source import same_body
+    from holdfast.envs.make import describe, known_ids, task_groups
 
-    console = Console(highlight=False)
+    console = plain_console()
     if not env:
-        for name in known_ids():
-            console.print(name)
-        console.print("\nAny Gymnasium id that reports a cost works too: `holdfast check ENV`.")
+        for title, tasks in task_groups().items():
+            console.print(Text(title, "bold"))
+            for name, words in tasks.items():
+                console.print(styled((f"  {name:<30}", "cyan"), f" {words}"), soft_wrap=True)
+        console.print("\n`holdfast envs NAME` describes one. Any Gymnasium id that reports a cost")
+        console.print("works too, and so does a class of your own: `holdfast check ENV`.")
     elif env in known_ids():
-        console.print(describe(env), markup=False)
+        console.print(describe(env))
     else:
         from holdfast.settings import nearest
 
         other = f"`holdfast envs` lists ours, and `holdfast check {env}` looks at any other."
-        raise ValueError(f"'{env}' is none of ours{nearest(env, known_ids(), other)}")
+        close = same_body(env, known_ids())
+        hint = f"; did you mean '{close}'?" if close else nearest(env, known_ids(), other)
+        raise ValueError(f"'{env}' is none of ours{hint}")
 
 
 def check_command(
@@ -112,10 +121,16 @@ def check_command(
     args = parse_args(env_arg)
     findings = check_env(env, env_args=args, constraints=constraints, cost=cost)
     print_findings(findings)
-    if any(finding.severity == "error" for finding in findings):
+    broken = any(finding.severity == "error" for finding in findings)
+    if not broken:
+        from holdfast.envs.check.facts import describe_env
+
+        said = describe_env(env, env_args=args, constraints=constraints, cost=cost)
+        plain_console().print(said, soft_wrap=True)
+    if broken:
         raise SystemExit(1)
     if suggest_limit:
-        from holdfast.envs.check.chance import chance_in
+        from holdfast.envs.check.chance import suggest_limit as suggest
 
-        said = str(chance_in(env, args, constraints, cost))
-        Console(highlight=False).print(said, markup=False)
+        said = str(suggest(env, env_args=args, constraints=constraints, cost=cost))
+        plain_console().print(said)

@@ -15,46 +15,60 @@ from tyro.conf import OmitArgPrefixes, UseAppendAction
 from holdfast.cli.arguments import Whole, one_word, parse_args, parse_limits, whole
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
-from holdfast.settings import Setting, changed, choices, leaves, nearest
+from holdfast.settings import Setting, changed, choices, leaves, nearest, without_codes
 
 HELP = frozenset({"-h", "--help"})
+METAVARS = {
+    "<class 'float'>": "NUMBER",
+    "float | None": "NUMBER",
+    "float | tuple[float, ...]": "NUMBER ...",
+    "tuple[int, ...]": "INT ...",
+}
+"""Of types whose own would be a riddle."""
 HIDDEN = ("env", "env_args", "cost", "name", "origin", "limits", "preset")
 """Settings of `Run` that are given in another way than by a flag of their name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What matters most, first in the help; defaults and help of settings come from `Run`."""
+@dataclass(frozen=True)
+class More:
+    """Another beginning, other places, other logs."""
 
-    steps: int
-    cost_limit: float | None
-    limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """A constraint of its own with its limit, such as hazards=25; repeat it for several."""
-    preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
-    """published: as the paper's code; corrected: as the mathematics; text: as the paper writes it;
-    none: Holdfast's default. Flags win over it."""
-    seed: int
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """The run folder; by default runs/ALGO_ENV_seedN_TIME."""
-    workers: int
-    cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
-    """A Ray cluster whose machines the workers run on: an address, auto or local."""
     origin: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
     """Begin with the policy of another run and its settings, in a new folder; no ALGO, no ENV."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="RUN/run.json")] = None
+    """Repeat the run of this file, in a new folder; no ALGO, no ENV, and flags change settings."""
     trust_env: bool = False
-    """With --from: import the environment that RUN names, if it is not one of ours."""
-    env_arg: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """An argument to make your environment with, such as size=5; repeat it for several."""
-    cost: Annotated[str, tyro.conf.arg(metavar="MODULE:FUNCTION")] = ""
-    """A cost function of (obs, action, next_obs), by name; none: the environment's own cost."""
-    num_envs: int
-    epoch_steps: int
-    quiet: bool = False
-    """No progress display."""
+    """With --from and --config: import the environment that the run names, if it is not ours."""
+    cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """A Ray cluster whose machines the workers run on: an address, auto or local."""
     tensorboard: bool = False
     """Write TensorBoard events too."""
     wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT")] = None
     """Weights & Biases project to log to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The ten that matter most, first in the help; what is in `Run` has its default from there."""
+
+    steps: int
+    cost_limit: float | None
+    limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=NUMBER")] = ()
+    """A constraint of its own with its limit, such as hazards=25; repeat it for several."""
+    seed: int
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", aliases=["-o"])] = None
+    """The run folder; by default runs/ALGO_ENV_seedN_TIME."""
+    preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
+    """published: as the paper's code; corrected: as the mathematics; text: as the paper writes it;
+    none: Holdfast's default. Flags win over it."""
+    env_arg: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """An argument to make your environment with, such as size=5; repeat it for several."""
+    cost: Annotated[str, tyro.conf.arg(metavar="MODULE:FUNCTION")] = ""
+    """A cost function of (obs, action, next_obs), by name; none: the environment's own cost."""
+    workers: int
+    quiet: bool = False
+    """No progress display."""
+    more: OmitArgPrefixes[More] = More()
 
 
 def grouped(run: Run) -> dict[str, list[Setting]]:
@@ -116,7 +130,8 @@ def parse_run(
     )
     found = [setting for settings in groups.values() for setting in settings]
     if unknown:
-        known = {field.name for field in dataclasses.fields(Options)} | {s.name for s in found}
+        fields = (*dataclasses.fields(Options), *dataclasses.fields(More))
+        known = {field.name for field in fields} | {s.name for s in found}
         word = unknown[0].strip("-").replace("-", "_").partition("=")[0]
         hint = nearest(flag(word), map(flag, known), "--help shows all.")
         raise ValueError(f"unknown option '{unknown[0]}'{hint}")
@@ -139,6 +154,7 @@ class First:
 
     preset: str | None = None
     origin: Annotated[str | None, tyro.conf.arg(name="from")] = None
+    config: str | None = None
 
 
 def first_look(args: Sequence[str]) -> First:
@@ -170,5 +186,6 @@ def _field(setting: Setting) -> Field:
         kind = Literal[tuple(names)]
     elif kind is int:
         kind = Workers if setting.name == "workers" else Whole
-    kind = Annotated[kind, tyro.conf.arg(help=setting.help or None)]
+    words = without_codes(setting.help) or None
+    kind = Annotated[kind, tyro.conf.arg(help=words, metavar=METAVARS.get(str(setting.kind)))]
     return setting.name, kind, dataclasses.field(default=setting.value)

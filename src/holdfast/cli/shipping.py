@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tyro
-from rich.console import Console
 
 from holdfast.cli.arguments import (
     EnvironmentOptions,
@@ -16,7 +17,9 @@ from holdfast.cli.arguments import (
     RunFolder,
     WhichPolicy,
     Whole,
+    judging_limits,
 )
+from holdfast.console import plain_console
 from holdfast.runs.checkpoint import Which
 
 
@@ -37,15 +40,14 @@ def export_command(
     from holdfast.runs.storage import called
 
     agreement = Agent.load(run, which=which).export(out)
-    console = Console(highlight=False)
+    console = plain_console()
     for file in agreement.files:
-        console.print(f"Wrote:   {file}", soft_wrap=True, markup=False)
+        console.print(f"Wrote:   {file}", soft_wrap=True)
     console.print(f"Checked: {agreement}", soft_wrap=True)
     console.print(
         "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
         f"with sampled ones: holdfast evaluate {called(run)}{_which(which)} --greedy",
         soft_wrap=True,
-        markup=False,
     )
 
 
@@ -83,9 +85,10 @@ def watch_command(
         environment: Film it elsewhere.
     """
     from holdfast.agent import Agent
+    from holdfast.film import NotDrawn
 
-    made = Agent.load(run, which=which).watch(
-        out,
+    film = partial(
+        Agent.load(run, which=which).watch,
         **environment.given(),
         episodes=episodes,
         seeds=seeds,
@@ -95,11 +98,19 @@ def watch_command(
         frames=frames,
         fps=fps,
     )
-    console = Console(highlight=False)
+    why = "This environment has no pictures."
+    try:
+        made = film(out)
+    except NotDrawn as error:
+        if out is None:
+            raise
+        why = f"No film: {error}"
+        made = film(out.with_suffix(".png"))
+    console = plain_console()
     if made is not None:
         if made != out:
-            console.print("This environment cannot be drawn, so here is a plot.")
-        console.print(f"Wrote: {made}", soft_wrap=True, markup=False)
+            console.print(f"{why} Here is a plot instead.", soft_wrap=True)
+        console.print(f"Wrote: {made}", soft_wrap=True)
 
 
 def certify_command(
@@ -107,6 +118,7 @@ def certify_command(
     out: OutOrNone = None,
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(episodes=200),
     environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
+    limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     film: bool = True,
     perturb: tuple[str, ...] = (),
     describe: str = "",
@@ -118,6 +130,7 @@ def certify_command(
         judging: Which episodes, and how many.
         environment: Judge it elsewhere.
         out: A folder for card.html and card.json; by default RUN/card.
+        limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
         film: Add a video of the costliest of 20 episodes.
         perturb: Judge it under other conditions too, as in evaluate: mass=-20%,+20%.
         describe: What the task is, for the card; by default what its environment states.
@@ -126,11 +139,12 @@ def certify_command(
     from holdfast.certify import certify
     from holdfast.runs.storage import sync_back
 
-    given = judging.given() | environment.given()
+    given: dict[str, Any] = judging.given() | environment.given()
+    given["limits"] = judging_limits(limit)
     with EvaluationBar(judging.episodes) as bar:
         given |= {"film": film, "perturb": perturb, "describe": describe}
         page, data = certify(run, out, **given, on_progress=bar.update)
     sync_back(run)
-    console = Console(highlight=False)
-    console.print(f"Page: {page}", soft_wrap=True, markup=False)
-    console.print(f"Data: {data}", soft_wrap=True, markup=False)
+    console = plain_console()
+    console.print(f"Page: {page}", soft_wrap=True)
+    console.print(f"Data: {data}", soft_wrap=True)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 
 from holdfast import process
 from holdfast.cli.arguments import EnvironmentOptions, RunFolder, Whole, WholeOrNone
+from holdfast.console import plain_console, styled
 
 if TYPE_CHECKING:
     from holdfast.cli.options import Options
@@ -31,33 +30,41 @@ if TYPE_CHECKING:
 def fail(message: str, code: int) -> NoReturn:
     """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
     plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
-    words = f"[bold red]holdfast:[/] {escape(plain)}"  # 'holdfast-rl[wandb]' is no markup
-    Console(stderr=True, highlight=False).print(words, soft_wrap=True)
+    words = styled(("holdfast:", "bold red"), f" {plain}")
+    plain_console(stderr=True).print(words, soft_wrap=True)
     raise SystemExit(code)
 
 
 def train_command(args: list[str]) -> None:
-    """holdfast train ALGO ENV [options], or holdfast train --from RUN [options]"""
+    """holdfast train ALGO ENV [options], or with --from RUN or --config RUN/run.json instead"""
     from holdfast.cli.options import HELP, first_look, parse_run
 
-    # In two steps: the options are the settings of the algorithm, which ALGO or --from has to name
-    # before they can be parsed.
+    # In two steps: the options are the settings of the algorithm, which ALGO, --from or --config
+    # has to name before they can be parsed.
     names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
-    origin = first_look(args).origin
-    if len(names) == 2 and not origin:
-        begin(*parse_run(names[0], names[1], args[2:]), trusted=True)  # the user named it
+    first = first_look(args)
+    given = [
+        flag for flag, value in (("--from", first.origin), ("--config", first.config)) if value
+    ]
+    if len(names) == 2 and not given:
+        run, chosen = parse_run(names[0], names[1], args[2:])
+        fit = run.preset is None and not any(arg.startswith("--epoch-steps") for arg in args)
+        begin(run, chosen, trusted=True, fit=fit)  # the user named it
     elif not HELP.isdisjoint(args):
         parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])
-    elif not origin:
+    elif not given:
         raise ValueError(
             "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
         )
-    elif names:
+    elif names or len(given) > 1:
         raise ValueError(
-            "train --from RUN takes algorithm and environment from the run: leave ALGO and ENV out."
+            f"train {given[0]} takes algorithm and environment from the run: leave "
+            f"{'ALGO and ENV' if names else given[1]} out."
         )
+    elif first.origin:
+        train_from(first.origin, args)
     else:
-        train_from(origin, args)
+        train_again(str(first.config), args)
 
 
 def train_from(origin: str, args: list[str]) -> None:
@@ -66,6 +73,7 @@ def train_from(origin: str, args: list[str]) -> None:
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.places import is_uri
     from holdfast.runs.storage import local_copy
+    from holdfast.runs.trust import is_remembered
     from holdfast.runs.zoo import is_zoo
 
     before = open_folder(local_copy(origin))
@@ -75,21 +83,51 @@ def train_from(origin: str, args: list[str]) -> None:
     run, chosen = parse_run("", "", args, before.run)
     named = is_uri(origin) or is_zoo(origin)
     run = replace(run, origin=f"{origin if named else before.path}@{state.epoch}")
-    begin(run, chosen, chosen.trust_env, state)
+    begin(run, chosen, chosen.more.trust_env or is_remembered(before.path), state)
 
 
-def begin(run: Run, chosen: Options, trusted: bool, state: State | None = None) -> None:
-    """Train in a new folder, with what another run has learned; a start that fails leaves none."""
+def train_again(config: str, args: list[str]) -> None:
+    """The run of a run.json once more, in a new folder; flags change what they name."""
+    from holdfast.cli.options import parse_run
+    from holdfast.run import from_json
+    from holdfast.runs.checkpoint import read_json
+    from holdfast.runs.folder import load_state, open_folder
+    from holdfast.runs.storage import local_copy
+    from holdfast.runs.trust import is_remembered
+
+    file = Path(config)
+    file = file / "run.json" if file.is_dir() else file
+    run, chosen = parse_run("", "", args, from_json(read_json(file).get("run")))
+    state = None
+    if run.origin:
+        place, _, epoch = run.origin.rpartition("@")
+        state, _ = load_state(open_folder(local_copy(place)))
+        if state is None or str(state.epoch) != epoch:
+            raise ValueError(
+                f"'{file}' began with epoch {epoch} of '{place}', which is no longer there; "
+                "restore that folder first."
+            )
+    begin(run, chosen, chosen.more.trust_env or is_remembered(file.parent), state)
+
+
+def begin(
+    run: Run, chosen: Options, trusted: bool, state: State | None = None, fit: bool = False
+) -> None:
+    """Train in a new folder, with what another run has learned; a start that fails leaves none.
+
+    `fit`: choose the length of epochs by the environment, as nobody gave it.
+    """
     from holdfast.runs.folder import create
     from holdfast.runs.training import begin_with
-    from holdfast.train.environment import open_env
+    from holdfast.train.environment import open_env, with_fitting_epochs
 
     process.use_compilation_cache()
-    env = open_env(run, trusted=trusted, cluster=chosen.cluster)
+    env = open_env(run, trusted=trusted, cluster=chosen.more.cluster)
+    run = with_fitting_epochs(run, env) if fit else run
     folder = create(chosen.out or default_out(run), run, env)
     try:
         begun = begin_with(folder, state) if state else None
-        extra = sinks(folder, 0, chosen.tensorboard, chosen.wandb)
+        extra = sinks(folder, 0, chosen.more.tensorboard, chosen.more.wandb)
     except BaseException:
         shutil.rmtree(folder.path)
         raise
@@ -123,16 +161,18 @@ def follow(
     """Train in a folder; say where everything is."""
     train_shown(folder, env, state, extra, quiet)
     if not quiet:
+        from holdfast.film.views import film_name
+
         said = {
-            "Run folder": folder.path,
+            "Run folder": str(folder.path),
             "Verdict": folder.command("evaluate"),
-            "Picture": f"holdfast plot {folder.path}",
-            "Film": folder.command("watch") + " -o film.gif",
-            "Deploy": f"holdfast export {folder.path} -o policy.onnx",
+            "Picture": folder.command("plot", code=False),
+            "Film": f"{folder.command('watch')} -o {film_name(folder.run)}",
+            "Deploy": folder.command("export", code=False) + " -o policy.onnx",
         }
         for what, how in said.items():
             line = f"{what + ':':<12}{how}"
-            Console(highlight=False).print(line, soft_wrap=True, markup=False)
+            plain_console().print(line, soft_wrap=True)
 
 
 def train_shown(
@@ -207,6 +247,7 @@ def resume_command(
     """
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.training import extended
+    from holdfast.runs.trust import is_remembered
     from holdfast.train.environment import open_env
 
     process.use_compilation_cache()
@@ -214,10 +255,12 @@ def resume_command(
     state, complaints = load_state(folder)
     folder = extended(folder, state, steps)
     for complaint in complaints:
-        Console(stderr=True, highlight=False).print(f"[yellow]skipped:[/] {escape(complaint)}")
+        plain_console(stderr=True).print(styled(("skipped:", "yellow"), f" {complaint}"))
     folder = replace(folder, run=renamed(folder.run, environment))
     given = environment.env, environment.cost
-    envs = open_env(folder.run, *given, trusted=environment.trust_env, cluster=cluster)
+    envs = open_env(
+        folder.run, *given, trusted=environment.trust_env or is_remembered(run), cluster=cluster
+    )
     done = state.epoch * folder.run.epoch_steps if state else 0
     follow(folder, envs, state, sinks(folder, done, tensorboard, wandb), quiet)
 
@@ -250,7 +293,7 @@ def demo_command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("run
     from holdfast.runs.plot import plot_run
     from holdfast.train.environment import Spaces, open_env
 
-    console = Console(highlight=False)
+    console = plain_console()
     process.use_compilation_cache()
     run = demo_run(seed, steps)
     env = open_env(run)

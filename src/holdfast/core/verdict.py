@@ -152,7 +152,8 @@ def verdict(
         wanted,
     )
     seen = _judged(
-        [seen_lower_bound(column, shared) for column in table.T],
+        # Costs that are never negative have no negative mean.
+        [max(seen_lower_bound(c, shared), 0.0 if c.min() >= 0 else -math.inf) for c in table.T],
         [seen_upper_bound(column, level) for column in table.T],
         wanted,
     )

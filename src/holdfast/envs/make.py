@@ -168,6 +168,15 @@ def known_ids() -> tuple[str, ...]:
     return (*native.NATIVE_IDS, *PROBES)
 
 
+def task_groups() -> dict[str, dict[str, str]]:
+    """Title → our own environments of that kind → each in a line."""
+    return {
+        "Run, but not too fast (velocity tasks)": native.summaries("velocity"),
+        "Find the way past hazards (navigation tasks)": native.summaries("navigation"),
+        "Probes: tiny tasks with a known optimum": {n: p.summary for n, p in PROBES.items()},
+    }
+
+
 def describe(env_id: str) -> str:
     """One of them in words."""
     return f"{env_id}: {PROBES[env_id]}" if env_id in PROBES else str(native.describe(env_id))
@@ -201,7 +210,7 @@ def _refuse_another_number(env: Any, num_envs: int) -> None:
     if num_envs != num_envs_of(env):
         raise ValueError(
             f"num_envs={num_envs}, but this {type(bare(env)).__name__} has {num_envs_of(env)}: "
-            "pass the same number (--num-envs), or let what makes it take num_envs."
+            "pass the same number, or let what makes it take num_envs."
         )
 
 

@@ -31,6 +31,7 @@ from holdfast.envs.base import (
     adopt,
     require_reset,
 )
+from holdfast.envs.failure import EnvFailure
 from holdfast.envs.rollout import Rollout, Round, check_noise
 from holdfast.envs.worker import (
     STEP_FIELDS,
@@ -267,7 +268,10 @@ class WorkerEnv:
             if head["kind"] == "ValueError" and not head["inside"]:
                 raise ValueError(head["error"])
             self.close()
-            error = RuntimeError(f"{head['kind']}: {head['error']} [{self._name(index)}]")
+            if head["kind"] == EnvFailure.__name__:
+                error: RuntimeError = EnvFailure(head["error"])
+            else:
+                error = RuntimeError(f"{head['kind']}: {head['error']} [{self._name(index)}]")
             error.add_note(head["traceback"])
             raise error
 

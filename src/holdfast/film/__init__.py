@@ -17,10 +17,10 @@ from holdfast.evaluate import evaluate
 from holdfast.film.episode import Address, Episode, Instant, choose, episode_of
 from holdfast.film.panel import WIDTH, Panel
 from holdfast.film.plot import plot_episodes
-from holdfast.film.views import View
+from holdfast.film.views import NotDrawn, View
 from holdfast.film.writers import KINDS, write_video
 
-__all__ = ["Address", "Episode", "Film", "choose"]
+__all__ = ["PLOTS", "Address", "Episode", "Film", "NotDrawn", "choose"]
 
 PLOTS = (".png", ".svg", ".pdf")
 OnFrame = Callable[[int, int], None]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,18 +16,38 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
+from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
+from holdfast.envs.foreign.references import is_unnamed
 from holdfast.envs.foreign.source import EnvSource, is_instance, resolve
 from holdfast.envs.functional.source import is_suite_id
 from holdfast.envs.make import known_ids
+from holdfast.envs.native import NATIVE_IDS
 from holdfast.envs.native.simulation import Simulated
 from holdfast.run import Run
 from holdfast.train.environment import open_env, sources
 
-Mode = Literal["rgb_array", "human"]
+Mode = Literal["rgb_array", "human", "none"]
+"""Into arrays, into a window, or not drawn at all."""
 SIZE = (640, 480)
 PACE = 1 / 30
 """Seconds between two steps in a window."""
+
+
+class NotDrawn(RuntimeError):
+    """The environment can be drawn, but drawing failed; a plot needs no drawing."""
+
+
+@contextmanager
+def drawing() -> Generator[None]:
+    """Inside, what fails becomes `NotDrawn`, with the reason and the remedy."""
+    try:
+        yield
+    except Exception as error:
+        raise NotDrawn(
+            f"the environment could not be drawn: {describe_error(error)}; install or mend what it "
+            "names, or write a plot, which needs no drawing (episode.png)."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -58,8 +79,15 @@ def open_view(
     alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
     if isinstance(source, str) and (source in known_ids() or is_suite_id(source)):
         env = open_env(alone, source, cost, to_evaluate=True)
-        return _native(env, mode) if isinstance(env, Simulated) else _blind(env)
-    single = make_visible(source, mode, run.env_args)
+        if not isinstance(env, Simulated) or mode == "none":
+            return _blind(env)
+        try:
+            return _native(env, mode)
+        except RuntimeError as error:  # it says what to install
+            env.close()
+            raise NotDrawn(str(error)) from error
+    with nullcontext() if mode == "none" else drawing():
+        single = make_visible(source, mode, run.env_args)
     env = open_env(replace(alone, env_args={}, cost=""), single, cost, to_evaluate=True)
     shown: str | None = getattr(single, "render_mode", None)
     if shown == "human":
@@ -80,6 +108,17 @@ def make_visible(source: Any, mode: Mode, args: Mapping[str, object] | None = No
     else:
         make, modes = found, _modes(found) if _takes_mode(found) else []
     return make(render_mode=mode) if mode in modes else make()
+
+
+def film_name(run: Run) -> str:
+    """film.gif where the environment of a run claims to have pictures, else film.png."""
+    drawn = run.env in NATIVE_IDS
+    if not drawn and not is_unnamed(run.env) and run.env not in known_ids():
+        if not is_suite_id(run.env):
+            found = resolve(run.env, known_ids, run.env_args)
+            modes = _modes(found) if isinstance(found, EnvSpec) or _takes_mode(found) else []
+            drawn = "rgb_array" in modes
+    return "film.gif" if drawn else "film.png"
 
 
 def _modes(source: Any) -> list[str]:
@@ -127,12 +166,13 @@ def _blind(env: VecEnv, close: Callable[[], None] | None = None) -> View:
 
 def _pixels(env: Any) -> NDArray[np.uint8]:
     """What `render` returns, as one picture."""
-    drawn = env.render()
+    with drawing():
+        drawn = env.render()
     drawn = drawn[-1] if isinstance(drawn, list) else drawn
     pixels = np.asarray(drawn)
     if pixels.ndim != 3 or pixels.shape[2] not in (3, 4):
-        raise RuntimeError(
+        raise NotDrawn(
             f"render() returned {pixels.dtype}{list(pixels.shape)} where a picture [height, width, "
-            "3] was expected; mend the environment, or write a plot (-o episode.png)."
+            "3] was expected; mend the environment, or write a plot (episode.png)."
         )
     return np.ascontiguousarray(pixels[..., :3], np.uint8)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from holdfast.runs.log import read_limits
 from holdfast.runs.places import here
 from holdfast.runs.progress import EVALUATIONS, read_rows
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
+from holdfast.runs.trust import is_remembered
 from holdfast.train.environment import Spaces, refuse_biased
 from holdfast.train.state import State, first_state
 
@@ -50,11 +52,19 @@ class Folder:
     def finished(self) -> bool:
         return (self.path / "done.json").exists()
 
-    def command(self, name: str) -> str:
-        """`holdfast evaluate RUN`, with the consent that it asks for where the run names code."""
+    def command(self, name: str, code: bool = True) -> str:
+        """`holdfast evaluate RUN`, with the consent that it asks for where the run names code.
+
+        `code`: whether the command uses the environment at all.
+        """
         run = self.run
-        consent = " --trust-env" if needs_consent((run.env, run.cost), run.env_args) else ""
-        return f"holdfast {name} {self.path}{consent}"
+        asks = (
+            code
+            and needs_consent((run.env, run.cost), run.env_args)
+            and not is_remembered(self.path)
+        )
+        consent = " --trust-env" if asks else ""
+        return f"holdfast {name} {shlex.quote(str(self.path))}{consent}"
 
 
 def plain_word(value: object) -> str:
@@ -69,9 +79,10 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
     path = here(path)
     if path.exists() and not is_free(path):
         begun = (path / "run.json").exists()
-        go_on = f"continue it with `holdfast resume {path}`, or " if begun else ""
+        quoted = shlex.quote(str(path))
+        go_on = f"continue it with `holdfast resume {quoted}`, or " if begun else ""
         raise ValueError(
-            f"'{path}' exists and is not empty: {go_on}choose another folder with --out."
+            f"'{path}' exists and is not empty: {go_on}choose another folder with out=."
         )
     refuse_biased(run, env)
     folder = Folder(path, run, Spaces.of(run, env))

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.stats import Array
+from holdfast.run import Run
 from holdfast.runs.folder import Folder
 from holdfast.runs.progress import read_evaluations, read_progress
 
@@ -16,18 +19,31 @@ COLOURS = (BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f")
 
 def plot_run(folder: Folder, target: Path) -> Path:
     """Write the figure (format by the suffix of `target`); returns its path."""
+    columns = read_progress(folder.path / "progress.csv")
+    judged = read_evaluations(folder.path)
+    limits, called = folder.spaces.limits, f"'{folder.path}'"
+    return plot_columns(columns, folder.run, limits, target, called, judged)
+
+
+def plot_columns(
+    columns: Mapping[str, Array],
+    run: Run,
+    limits: Mapping[str, float],
+    target: Path,
+    called: str,
+    judged: Mapping[str, Array],
+) -> Path:
+    """The same from the columns of progress.csv and evaluations.csv; errors say `called`."""
     from matplotlib.figure import Figure
 
-    columns = read_progress(folder.path / "progress.csv")
-    ends = [""] if len(folder.spaces.limits) == 1 else [f"/{name}" for name in folder.spaces.limits]
+    ends = [""] if len(limits) == 1 else [f"/{name}" for name in limits]
     needed = "env_steps ep_return ep_return_raw ep_cost cost_regret cost_regret_raw".split()
     missing = [n for n in (*needed, *(f"ep_cost_raw{end}" for end in ends)) if n not in columns]
-    if not next(iter(columns.values())).size:
-        raise ValueError(f"'{folder.path}' has no finished epoch yet, so there is nothing to draw.")
+    if not columns or not next(iter(columns.values())).size:
+        raise ValueError(f"{called} has no finished epoch yet, so there is nothing to draw.")
     if missing:
-        raise ValueError(f"progress.csv of '{folder.path}' has no column '{missing[0]}'.")
+        raise ValueError(f"progress.csv of {called} has no column '{missing[0]}'.")
     steps = columns["env_steps"] / 1e6
-    limits = folder.spaces.limits
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     left.plot(steps, columns["ep_return_raw"], color=BLUE)
@@ -55,11 +71,11 @@ def plot_run(folder: Folder, target: Path) -> Path:
         bottom=min(0.0, middle.get_ylim()[0]),
         top=max(middle.get_ylim()[1], 1.15 * max(limits.values())),
     )
-    kind = "Discounted cost" if folder.run.cost_criterion == "discounted" else "Cost"
+    kind = "Discounted cost" if run.cost_criterion == "discounted" else "Cost"
     middle.set_title(f"{kind} of an episode, with its limit")
     if len(limits) > 1:
         middle.legend(frameon=False, fontsize=8)
-    _draw_evaluations(folder, left, middle)
+    _draw_evaluations(judged, limits, left, middle)
     right.plot(steps, columns["cost_regret_raw"], color=BLUE, label="of each epoch")
     right.plot(steps, columns["cost_regret"], color=GREY, lw=1, label="smoothed, as published")
     right.set_ylim(bottom=0)
@@ -69,23 +85,24 @@ def plot_run(folder: Folder, target: Path) -> Path:
         axes.set_xlabel("million environment steps")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, lw=0.5)
-    figure.suptitle(f"{folder.run.name} on {folder.run.env}, seed {folder.run.seed}", fontsize=11)
+    figure.suptitle(f"{run.name} on {run.env}, seed {run.seed}", fontsize=11)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=150)
     return target
 
 
-def _draw_evaluations(folder: Folder, returns: Any, costs: Any) -> None:
+def _draw_evaluations(
+    judged: Mapping[str, Array], limits: Mapping[str, float], returns: Any, costs: Any
+) -> None:
     """A dot for each evaluation while training; a filled one was safe by its fresh episodes."""
-    judged = read_evaluations(folder.path)
     if not judged or not judged["env_steps"].size:
         return
-    steps, several = judged["env_steps"] / 1e6, len(folder.spaces.limits) > 1
+    steps, several = judged["env_steps"] / 1e6, len(limits) > 1
     inside = ["black" if safe else "white" for safe in judged["safe"]]
     style = {"s": 18, "c": inside, "edgecolors": "black", "linewidths": 0.8, "zorder": 3}
     returns.scatter(steps, judged["return"], label="fresh episodes (filled: safe)", **style)
     returns.legend(frameon=False, fontsize=8)
-    for i, name in enumerate(folder.spaces.limits):
+    for i, name in enumerate(limits):
         column = f"cost/{name}" if several else "cost"
         edge = COLOURS[i % len(COLOURS)] if several else "black"
         if column in judged:

@@ -7,6 +7,7 @@ WandB        Weights & Biases (extra `wandb`)
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,7 +48,8 @@ class TensorBoard:
 
     def write(self, env_steps: int, metrics: Row) -> None:
         for name, value in metrics.items():
-            self.writer.add_scalar(name, value, env_steps)
+            if math.isfinite(value):  # what was not measured has no point, and raises no warning
+                self.writer.add_scalar(name, value, env_steps)
         self.writer.flush()
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from holdfast.runs.evaluations import open_evaluator
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import EVALUATIONS, ProgressFile, Row, read_rows, write_rows
 from holdfast.runs.sinks import Sink
+from holdfast.runs.trust import remember
 from holdfast.train import Epoch, train
 from holdfast.train.environment import Given
 from holdfast.train.epoch import TrainingError
@@ -47,6 +48,7 @@ def train_in_folder(
     unsaved: Epoch | None = None
     with owned(folder.path), explain_errors(folder), ExitStack() as opened:
         settle_config(folder)
+        remember(folder.path, run)  # the environment is open, so its code was named or allowed
         judge = open_evaluator(run, folder.spaces, given, folder.path)
         if judge is not None:
             opened.callback(judge.close)

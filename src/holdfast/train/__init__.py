@@ -46,8 +46,11 @@ from holdfast.train.state import (
 )
 from holdfast.update import concurrent, split
 
+SHOWN = ("ep_return", "ep_cost", "cost_regret_raw")
+"""Of the metrics, what the repr of an epoch shows."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Epoch:
     """One pass of the loop: what happened and where it leads."""
 
@@ -57,6 +60,10 @@ class Epoch:
     metrics: dict[str, float | int]
     state: State
     """`train(run, env, state)` continues from here."""
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{n} {self.metrics[n]:.4g}" for n in SHOWN if n in self.metrics)
+        return f"Epoch({self.index}, {self.env_steps:,} steps, {said})"
 
 
 def train(

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -14,9 +15,13 @@ from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.foreign.source import EnvSource
-from holdfast.envs.make import make_env
+from holdfast.envs.make import is_task, make_env
 from holdfast.own_barrier import ensure_barrier
 from holdfast.run import Run
+
+FEWEST_EPISODES, FEWEST_EPOCHS, UNKNOWN_LENGTH = 20, 10, 1000
+"""Episodes of an epoch and epochs of a run that epochs are fitted to; steps of an episode without
+a time limit."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +75,32 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
         n: declared.get(n) if run.cost_limit is None else run.cost_limit for n in env.cost_names
     }
     limits = fallback | run.limits
-    for name, limit in limits.items():
-        if limit is None:
-            raise ValueError(
-                f"{run.env or 'this environment'} declares no limit for '{name}': give cost_limit "
-                f"(--cost-limit), or one for each (--limit {name}=NUMBER), the largest mean cost "
-                "of an episode that you accept; `holdfast check ENV --suggest-limit` shows what "
-                "random behaviour costs."
-            )
+    missing = [name for name, limit in limits.items() if limit is None]
+    if missing:
+        raise ValueError(
+            f"{run.env or 'this environment'} {_choice(missing, facts_of(env).cost_parts)}, the "
+            "largest mean cost of an episode that you accept; "
+            f"`holdfast check {run.env or 'ENV'} --suggest-limit` shows what random actions cost."
+        )
     known = {name: float(limit) for name, limit in limits.items() if limit is not None}
     run.check_costs(known)
     return np.array([known[name] for name in env.cost_names])
+
+
+def _choice(missing: Sequence[str], parts: Sequence[str]) -> str:
+    """What has no limit, and the arguments that give it one."""
+    names = parts or missing
+    each = "{" + ", ".join(f"{name!r}: NUMBER" for name in names) + "}"
+    declares = f"declares no limit for {_listed(names)}"
+    if len(names) == 1:
+        return f"{declares}: give cost_limit=NUMBER"
+    whole = "their sum" if parts else "all alike"
+    return f"{declares}: give cost_limit=NUMBER for {whole}, or limits={each} for each"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = (f"'{name}'" for name in names)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 Given = tuple[EnvSource | VecEnv | None, CostFunction | str | None]
@@ -130,6 +150,20 @@ def open_env(
     )
 
 
+def with_fitting_epochs(run: Run, env: VecEnv) -> Run:
+    """The run with epochs that fit an environment of the user's; tasks of ours keep theirs.
+
+    At least 20 episodes, or one of each environment, and otherwise at most a tenth of the run and
+    not more than the default. Where no time limit is declared episodes may have 1000 steps.
+    """
+    if is_task(run.env):
+        return run
+    longest = facts_of(env).time_limit or UNKNOWN_LENGTH
+    least = max(FEWEST_EPISODES, run.num_envs) * longest
+    wanted = max(least, min(run.epoch_steps, -(-run.steps // FEWEST_EPOCHS)))
+    return replace(run, epoch_steps=-(-wanted // run.num_envs) * run.num_envs)
+
+
 def steps_in_lockstep(run: Run) -> bool:
     """Whether the loop steps the batch: the published ways of seeing an observation need it."""
     return run.statistics == "running" or run.raw_final_obs
@@ -141,7 +175,8 @@ def describe_acting(run: Run, env: VecEnv) -> str:
     where = f"in {facts.workers} worker processes" if facts.workers > 1 else "in this process"
     where = facts.place or where
     seen = {"running": "moving with every step", "epoch": "frozen for each epoch", "none": "unused"}
-    return f"{run.num_envs} environments {where}, observation statistics {seen[run.statistics]}"
+    count = "1 environment" if run.num_envs == 1 else f"{run.num_envs} environments"
+    return f"{count} {where}, observation statistics {seen[run.statistics]}"
 
 
 def refuse_biased(run: Run, env: VecEnv) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from holdfast.envs.base import ActionSpace, VecEnv
+from holdfast.envs.check.chance import Chance, suggest_limit
 from holdfast.envs.check.evidence import Finding, Recording, print_findings, record, same
 from holdfast.envs.check.rules import (
     action_space_findings,
+    early_end_findings,
     episode_findings,
     number_findings,
     observation_findings,
@@ -24,6 +26,7 @@ from holdfast.envs.check.rules import (
     type_findings,
 )
 from holdfast.envs.check.vec_env import check_vec_env
+from holdfast.envs.failure import EnvFailure, describe_error
 from holdfast.envs.foreign.costs import CostFunction, find_cost, read_cost
 from holdfast.envs.foreign.references import load
 from holdfast.envs.foreign.source import (
@@ -38,7 +41,7 @@ from holdfast.envs.functional.source import Functional, described, is_functional
 from holdfast.envs.make import find_source, is_task, is_vectorised, make_env, num_envs_of
 from holdfast.envs.worker import unsendable
 
-__all__ = ["Finding", "check_env", "print_findings"]
+__all__ = ["Chance", "Finding", "check_env", "print_findings", "suggest_limit"]
 
 
 def check_env(
@@ -108,8 +111,8 @@ def _check_single(plan: _Plan) -> Iterator[Finding]:
     except ValueError as error:
         yield _split("construction", error)
         return
-    except Exception as error:
-        yield _failure("construction", error, "make one by hand to see more.")
+    except EnvFailure as error:
+        yield Finding("error", "construction", str(error), "make one by hand to see more.")
         return
     if is_functional(env):
         yield from _check_batch(described(env), None, plan.constraints, plan.cost, plan.seed)
@@ -191,6 +194,7 @@ def _costs(plan: _Plan, label: str, seen: Recording) -> Iterator[Finding]:
         yield from number_findings(reward, np.empty((0, 0)), ())
         return
     yield from number_findings(reward, cost, source.names)
+    yield from early_end_findings(seen, cost, source.names)
 
 
 def _determinism(plan: _Plan, env: Any, actions: ActionSpace, seen: Recording) -> Iterator[Finding]:
@@ -221,13 +225,13 @@ def _close(env: Any) -> Iterator[Finding]:
             env.close()
     except Exception as error:
         yield Finding(
-            "warning", "close", f"close() raised {type(error).__name__}: {error}",
+            "warning", "close", f"close() raised {describe_error(error)}.",
             "make it safe to call once.",
         )  # fmt: skip
 
 
 def _failure(where: str, error: Exception, remedy: str) -> Finding:
-    return Finding("error", where, f"{where} raised {type(error).__name__}: {error}", remedy)
+    return Finding("error", where, f"{where} raised {describe_error(error)}.", remedy)
 
 
 def _failure_remedy(seen: Recording) -> str:

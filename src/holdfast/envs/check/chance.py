@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.foreign.spaces import sample_actions
-from holdfast.envs.make import make_env
+from holdfast.envs.make import is_given, make_env
 from holdfast.envs.rollout import add_up
 
 
@@ -44,22 +45,26 @@ class Chance:
         )
 
 
-def chance_in(
+def suggest_limit(
     env: EnvSource,
-    args: Mapping[str, object] | None = None,
+    *,
+    env_args: Mapping[str, object] | None = None,
     constraints: Sequence[str] | None = None,
-    cost: str | None = None,
+    cost: CostFunction | str | None = None,
 ) -> Chance:
-    """The cost of chance in an environment; where that adds up several, of each of them."""
-    envs = make_env(env, 10, env_args=args, constraints=constraints, cost=cost)
+    """What random actions cost, to choose a limit by; of several costs each. Print it."""
+    count = 1 if is_given(env) else 10
+    envs = make_env(env, count, env_args=env_args, constraints=constraints, cost=cost)
     parts = facts_of(envs).cost_parts
     if parts:
-        envs.close()
-        envs = make_env(env, 10, env_args=args, constraints=parts)
+        if not is_given(env):
+            envs.close()
+        envs = make_env(env, count, env_args=env_args, constraints=parts)
     try:
         return replace(cost_of_chance(envs), in_parts=bool(parts))
     finally:
-        envs.close()
+        if not is_given(env):
+            envs.close()
 
 
 def cost_of_chance(env: VecEnv, episodes: int = 100, seed: int = 0) -> Chance:

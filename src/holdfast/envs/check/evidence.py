@@ -10,7 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from holdfast.console import plain_console
 from holdfast.envs.base import ActionSpace
 from holdfast.envs.foreign.costs import Transition
 from holdfast.envs.foreign.source import reset_env, step_env
@@ -143,21 +145,15 @@ class Finding:
 
 def print_findings(findings: Sequence[Finding], console: Console | None = None) -> None:
     """A table for people."""
-    console = console or Console()
+    console = console or plain_console()
     if not findings:
-        console.print("[green]nothing found: ready to train[/green]")
+        console.print(Text("nothing found: ready to train", "green"))
         return
     table = Table()
     for title in ("severity", "check", "problem", "how to mend it"):
         table.add_column(title, overflow="fold")  # never cut
     colour = {"error": "red", "warning": "yellow", "note": "cyan"}
     for f in findings:
-        shade = colour[f.severity]
-        table.add_row(
-            f"[{shade}]{f.severity}[/{shade}]", f.check, _plain(f.problem), _plain(f.remedy)
-        )
+        plain = map(Text, (f.check, f.problem, f.remedy))
+        table.add_row(Text(f.severity, colour[f.severity]), *plain)
     console.print(table)
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")

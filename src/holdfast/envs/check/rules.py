@@ -32,8 +32,11 @@ def observation_space_findings(space: Any) -> Iterator[Finding]:
         if leaf.dtype == np.uint8 and len(leaf.shape) >= 2:
             yield Finding(
                 "warning", "image observation",
-                f"observations contain an image of shape {leaf.shape}; an MLP gets it flattened.",
-                "observe features instead, or reduce the image before.",
+                f"observations contain an image of shape {leaf.shape}; the default network gets it "
+                "flattened.",
+                "train with encoder='cnn' (--encoder cnn), whose convolutions read images."
+                if space is leaf
+                else "observe the image alone to train with encoder='cnn' (--encoder cnn).",
             )  # fmt: skip
 
 
@@ -251,6 +254,25 @@ def episode_findings(seen: Recording, limit: int, declared: int | None) -> Itera
             "step() goes on after the end of an episode as if nothing had happened.",
             "make sure that it does not reset itself: the last observation must be the true one.",
         )  # fmt: skip
+
+
+def early_end_findings(seen: Recording, cost: Floats, names: Sequence[str]) -> Iterator[Finding]:
+    """Costs add up over an episode which the agent can end: ending it early keeps the limit."""
+    ends = np.cumsum([length for length, _ in seen.episodes])
+    own = [int(end) - 1 for end, (_, last) in zip(ends, seen.episodes, strict=True)
+           if last.terminated and not last.truncated and end <= len(cost)]  # fmt: skip
+    if not own or not len(cost):
+        return
+    for k, name in enumerate(names):
+        usual, last = cost[:, k].mean(), cost[own, k].mean()
+        if usual > 0 and last <= 2 * usual:
+            yield Finding(
+                "note", "early end",
+                f"{len(own)} of {len(ends)} random episodes terminated, at no more than the usual "
+                f"cost of a step ({name!r}): a limit on the sum of an episode can also be kept by "
+                "ending it early.",
+                "reward survival, let termination cost, or limit a rate; see docs/limits.md.",
+            )  # fmt: skip
 
 
 def _total(step: Transition) -> float | None:

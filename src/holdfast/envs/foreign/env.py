@@ -29,6 +29,7 @@ from holdfast.envs.base import (
     check_count,
     require_reset,
 )
+from holdfast.envs.failure import named
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
     EnvSource,
@@ -88,13 +89,14 @@ def open_foreign(
     source = resolve(source)
     opened = [open_single(source) if first is None else first]
     try:
-        with deadline(timeout):
+        first_steps = lambda: f"the first steps of Env {label_of(source)}"
+        with named(first_steps, noted=False), deadline(timeout):
             interface = inspect_env(opened[0], constraints, cost, clip_actions, timeout)
         share = partial(_open_share, source, interface)
         wanted = min(workers or cores(), num_envs)
         shared = vectorise == "process" or start is not None
         if not shared and vectorise == "auto" and wanted > 1 and not is_instance(source):
-            with deadline(timeout):
+            with named(first_steps, noted=False), deadline(timeout):
                 dear = workers or num_envs * _seconds_of_step(opened[0], interface) >= CHEAP
             shared = bool(dear) and unsendable(share) is None
         if shared:
@@ -241,13 +243,10 @@ class ForeignEnv:
     @contextmanager
     def _watched(self, tape: Tape) -> Generator[None]:
         """An error says in which environment and where; one that hangs becomes an error."""
-        try:
-            with deadline(self._interface.timeout):
-                yield
-        except Exception as error:
-            place = f"environment {self._first + self._asked} of {self._label}"
-            error.add_note(f"(raised in {place}, {tape.describe(self._asked)})")
-            raise
+        which = lambda: f"environment {self._first + self._asked} of {self._label}"
+        place = lambda: f"{which()}, {tape.describe(self._asked)}"
+        with named(place), deadline(self._interface.timeout):
+            yield
 
 
 def _open_share(source: EnvSource, interface: Interface, first: int, count: int) -> ForeignEnv:

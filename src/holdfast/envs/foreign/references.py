@@ -98,9 +98,10 @@ def refuse_untrusted(names: Iterable[str], args: object, trusted: bool) -> None:
     chosen = needs_consent(names, args)
     if chosen and not trusted:
         raise ValueError(
-            f"the run names {chosen[0]!r}, and using it runs code from there: if you trust where "
-            "the run comes from add --trust-env (trust_env=True in Python), or name the "
-            "environment yourself with --env."
+            f"the run names {chosen[0]!r}, and using it runs code from there; there is no record "
+            "that you trained it here (it comes from elsewhere, was moved or changed, or was "
+            "trained from another working folder): if you trust it give "
+            "trust_env=True, or name the environment yourself with env=."
         )
 
 
@@ -113,13 +114,21 @@ def is_unnamed(name: str) -> bool:
     return name.startswith("<")
 
 
+def is_other(before: str, now: str) -> bool:
+    """Whether a name stands for another environment: not where a file moved or had no name."""
+    if before == now or is_unnamed(before) or is_unnamed(now) or not before:
+        return False
+    one, other = split(before), split(now)
+    return one is None or other is None or one[1] != other[1]
+
+
 def refuse_unnamed(*names: str) -> None:
     """What cannot be looked up must be passed again."""
     for name in filter(is_unnamed, names):
         raise ValueError(
             f"the run used {name}, which has no name to look it up by (a lambda, an instance, or "
-            "made in a notebook): pass it again, learn(env, cost=...), or write it into a file and "
-            "name it, --env file.py:Class."
+            "made in a notebook): pass it again, or write it into a file and name it, "
+            "env=file.py:Class."
         )
 
 

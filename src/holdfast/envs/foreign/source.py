@@ -2,7 +2,7 @@
 """From what the user names (an id, a factory, an instance) to a running single environment."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,6 +11,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from holdfast.envs.base import ActionSpace
+from holdfast.envs.failure import EnvFailure, named
 from holdfast.envs.foreign import references
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
@@ -38,8 +39,8 @@ class Factory:
             inspect.signature(self.make).bind(**given)
         except TypeError as error:
             raise ValueError(
-                f"Env {label_of(self.make)} cannot be made: {error}; give arguments with --env-arg "
-                "NAME=VALUE (env_args= in Python)."
+                f"Env {label_of(self.make)} cannot be made: {error}; give arguments with "
+                "env_args={...}."
             ) from None
         except ValueError:  # some compiled functions have no signature
             pass
@@ -149,6 +150,12 @@ def resolve(
     return Factory(source, dict(args or {}))
 
 
+def same_body(name: str, ours: Iterable[str]) -> str | None:
+    """A task of ours whose name has this word in it: SafetyHalfCheetahVelocity for halfcheetah."""
+    word = name.lower().partition("-v")[0]
+    return next((one for one in ours if len(word) > 2 and word in one.lower()), None)
+
+
 def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
     """What Gymnasium knows of an id, after importing the package before its colon."""
     package, colon, own = name.partition(":")
@@ -157,7 +164,7 @@ def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
     try:
         return gym.spec(own if colon else name)
     except (gym.error.Error, ModuleNotFoundError) as error:
-        close = near_miss(name, [*gym.registry, *known()])
+        close = same_body(name, known()) or near_miss(name, [*gym.registry, *known()])
         hint = f"did you mean {close!r}? " if close else ""
         raise ValueError(
             f"unknown env {name!r}; {hint}`holdfast envs` shows ours, gymnasium.registry others; "
@@ -171,8 +178,12 @@ def open_single(source: EnvSource) -> Any:
     if is_instance(source):
         return source
     try:
-        env = _registered(source) if isinstance(source, str | EnvSpec) else source()
-    except (ImportError, gym.error.DependencyNotInstalled) as error:
+        with named(lambda: f"the construction of Env {label_of(source)}", noted=False):
+            env = _registered(source) if isinstance(source, str | EnvSpec) else source()
+    except EnvFailure as failure:
+        error = failure.__cause__
+        if not isinstance(error, ImportError | gym.error.DependencyNotInstalled):
+            raise
         raise ValueError(
             f"Env {label_of(source)} cannot be made: {error}; install what it needs."
         ) from error

@@ -25,6 +25,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, require_reset
+from holdfast.envs.failure import named
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
     as_array,
@@ -157,12 +158,9 @@ class ForeignVectorEnv:
     @contextmanager
     def _watched(self) -> Generator[None]:
         """An error says in which step of the batch; one that hangs becomes an error."""
-        try:
-            with deadline(self._timeout):
-                yield
-        except Exception as error:
-            error.add_note(f"(raised in step {self._steps} of the batch {self._called})")
-            raise
+        place = lambda: f"step {self._steps} of the batch {self._called}"
+        with named(place), deadline(self._timeout):
+            yield
 
     def _take(self, native: Any) -> Floats:
         """Keep what the batch shows now."""

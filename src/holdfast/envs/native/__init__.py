@@ -12,7 +12,7 @@ import gymnasium as gym
 from holdfast.envs.native.worlds import NATIVE_IDS, TIME_LIMITS
 
 if TYPE_CHECKING:
-    from holdfast.envs.native.catalogue import Description, describe, make
+    from holdfast.envs.native.catalogue import Description, describe, make, summaries
     from holdfast.envs.native.gym.envs import SixTuple
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "describe",
     "make",
     "register_native",
+    "summaries",
 ]
 
 

@@ -2,6 +2,7 @@
 """Every native id: what stands behind it, how to make a batch of it, and what it is in words."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from holdfast.envs.base import check_count
 from holdfast.envs.native.batch.lockstep import LIMIT, LockstepEnv
@@ -10,7 +11,7 @@ from holdfast.envs.native.batch.velocity import VelocitySimulation
 from holdfast.envs.native.worlds import NATIVE_IDS
 from holdfast.envs.native.worlds.costs import available
 from holdfast.envs.native.worlds.rewards import REWARDS
-from holdfast.envs.native.worlds.tasks import NAVIGATION_TASKS
+from holdfast.envs.native.worlds.tasks import LEVELS, NAVIGATION_TASKS, Level
 from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.worker import Start
 from holdfast.envs.workers import WorkerEnv
@@ -111,6 +112,28 @@ class Description:
         if self.threshold is not None:
             lines.append(f"threshold     {self.threshold:g}")
         return "\n".join(lines)
+
+
+def summaries(kind: Literal["velocity", "navigation"]) -> dict[str, str]:
+    """Id → the task in a line."""
+    if kind == "velocity":
+        speed = lambda task: "speed in the plane" if task.sideways else "forward speed"
+        return {
+            name: f"{task.robot}: run forward, {speed(task)} at most {task.threshold:g}"
+            for name, task in VELOCITY_TASKS.items()
+        }
+    return {
+        name: f"{robot}: {REWARDS[LEVELS[level].reward].aim}{_dangers(LEVELS[level])}"
+        for name, (robot, level) in NAVIGATION_TASKS.items()
+    }
+
+
+def _dangers(level: Level) -> str:
+    """Of what a step can cost, how much there is."""
+    harmless = ("goal", "circle", "buttons", "push_box")
+    costly = [kind for kind in level.kinds if kind.name not in harmless]
+    said = ", ".join(f"{kind.number} {kind.name}" for kind in costly)
+    return f"; {said.replace('sigwalls', 'walls')}" if said else "; no hazards"
 
 
 def describe(env_id: str) -> Description:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors are written in the words of Python; here they get those of the command line.
+
+`epoch_steps=1000` is `--epoch-steps 1000` there, `limits={'heat': 5}` is `--limit heat=5`.
+"""
+
+import re
+import sys
+
+OWN = {
+    "trust_env": "--trust-env",
+    "env_args": "--env-arg",
+    "cost_bound": "--cost-bound",
+    "until_decided": "--until-decided",
+    "max_episodes": "--max-episodes",
+    "deterministic": "--greedy",
+    "tensorboard": "--tensorboard",
+    "wandb": "--wandb",
+    "out": "--out",
+    "cost": "--cost",
+    "env": "--env",
+    "limits": "--limit",
+}
+"""Arguments of `Agent` that are options of commands."""
+
+
+def for_shell(message: str) -> str:
+    """The message with options in place of Python's arguments."""
+    flags = OWN | _settings()
+    message = re.sub(r"\blimits=\{([^}]*)\}", lambda m: _limits(m[1]), message)
+    message = re.sub(r"\blimits=NUMBER", "--limit NUMBER", message)
+    message = re.sub(r"\benv_args=\{?\.\.\.\}?", "--env-arg NAME=VALUE", message)
+    return re.sub(
+        r"(?<![\w'\"\[./<-])([a-z]+(?:_[a-z]+)*)(=(?:'([^']*)'|True\b|[\w.+-]*[\w])?)?(?![\w(])",
+        lambda m: _flag(m, flags),
+        message,
+    )
+
+
+def _flag(found: re.Match[str], flags: dict[str, str]) -> str:
+    name, value, quoted = found[1], found[2], found[3]
+    # A plain word such as "steps" is a word, unless a value stands behind it.
+    if name not in flags or (value is None and "_" not in name):
+        return found[0]
+    given = quoted if quoted is not None else (value or "=")[1:]
+    return flags[name] if given in ("", "True") else f"{flags[name]} {given}"
+
+
+def _limits(pairs: str) -> str:
+    """'heat': 5, 'speed': 2"""
+    each = (pair.partition(":") for pair in pairs.split(","))
+    return " ".join(
+        f"--limit {name.strip(chr(39) + ' ')}={value.strip()}" for name, _, value in each
+    )
+
+
+def _settings() -> dict[str, str]:
+    """Settings of all algorithms, if they are loaded: an error before that names none."""
+    if "holdfast.run" not in sys.modules:
+        return {}
+    from holdfast.algorithms import ALGORITHMS
+    from holdfast.run import make_run
+    from holdfast.settings import leaves
+
+    names = {setting.name for name in ALGORITHMS for setting in leaves(make_run(name))}
+    return {name: "--" + name.replace("_", "-") for name in names}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one kind of console that Holdfast prints to.
+
+Text is printed as it is: rich would turn `car.py:Car` into a picture of a car and drop `[wandb]`
+from a sentence. Colours are given as `rich.text.Text`, never as codes inside a text.
+"""
+
+from rich.console import Console
+from rich.text import Text
+
+
+def plain_console(stderr: bool = False) -> Console:
+    """A console without markup, emoji codes or highlighting."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def styled(*parts: str | Text | tuple[str, str]) -> Text:
+    """Parts of a text, some as (text, style)."""
+    return Text.assemble(*parts)
