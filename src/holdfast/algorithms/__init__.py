@@ -44,6 +44,7 @@ __all__ = [
     "P3O",
     "PCPO",
     "PPO",
+    "REWARD_ONLY",
     "SBTRPO",
     "TRPO",
     "Algorithm",
@@ -60,6 +61,10 @@ __all__ = [
     "find",
     "npg",
 ]
+
+
+REWARD_ONLY = (TRPO, PPO)
+"""Methods that ignore costs."""
 
 
 class Algorithm(Protocol):

@@ -29,7 +29,8 @@ class Options:
     steps: int
     cost_limit: float | None
     limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """A constraint of its own with its limit, such as hazards=25; repeat it for several."""
+    """A constraint of its own with its limit: hazards=25 (the mean), 'hazards=25 worst 5%' (the
+    tail) or 'hazards=25 in 95%' (the chance); repeat it for several."""
     preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
     """Published behaviour, corrected, or our own choice; flags win over it."""
     seed: int

@@ -15,6 +15,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
+from holdfast.envs.budget import Budgeted
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, is_instance, resolve
 from holdfast.envs.functional.source import is_suite_id
@@ -58,7 +59,8 @@ def open_view(
     alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
     if isinstance(source, str) and (source in known_ids() or is_suite_id(source)):
         env = open_env(alone, source, cost, to_evaluate=True)
-        return _native(env, mode) if isinstance(env, Simulated) else _blind(env)
+        bare = env.inner if isinstance(env, Budgeted) else env
+        return _native(env, bare, mode) if isinstance(bare, Simulated) else _blind(env)
     single = make_visible(source, mode, run.env_args)
     env = open_env(replace(alone, env_args={}, cost=""), single, cost, to_evaluate=True)
     shown: str | None = getattr(single, "render_mode", None)
@@ -111,13 +113,13 @@ def _need_display() -> None:
         ) from error
 
 
-def _native(env: Any, mode: Mode) -> View:
+def _native(env: VecEnv, drawn: Simulated, mode: Mode) -> View:
     from holdfast.envs.native.gym.render import Painter, Window
 
     if mode == "human":
-        window = Window(env.simulation)
+        window = Window(drawn.simulation)
         return View(env, None, lambda: (window.show(), time.sleep(PACE))[0], window.close)
-    painter = Painter(env.simulation, *SIZE, rings=False)
+    painter = Painter(drawn.simulation, *SIZE, rings=False)
     return View(env, painter.frame, None, painter.close)
 
 

@@ -25,7 +25,7 @@ from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.log import read_limits
 from holdfast.runs.places import here
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
-from holdfast.train.environment import Spaces, refuse_biased
+from holdfast.train.environment import Spaces, refuse_biased, refuse_untold
 from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
@@ -73,6 +73,7 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
             f"'{path}' exists and is not empty: {go_on}choose another folder with --out."
         )
     refuse_biased(run, env)
+    refuse_untold(run, env)
     folder = Folder(path, run, Spaces.of(run, env))
     first_state(run, folder.spaces, shapes_only=True)  # refuses what could not be trained
     path.mkdir(parents=True, exist_ok=True)
@@ -175,6 +176,8 @@ def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -
 
 PARTS = ("normaliser", "episodes", "forecast")
 """Of a state: dataclasses of arrays and single numbers."""
+TALLY = ("recent", "epochs", "level")
+"""Of the tally: its arrays, stored where a limit is beyond the mean."""
 
 
 def state_arrays(state: State) -> dict[str, NDArray[Any]]:
@@ -185,6 +188,8 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
         arrays |= {f"{name}.{f.name}": np.atleast_1d(getattr(part, f.name)) for f in fields(part)}
     if state.memory.size:
         arrays["memory"] = state.memory
+    if state.tally.beyond:
+        arrays |= {f"tally.{name}": getattr(state.tally, name) for name in TALLY}
     if state.env is not None:
         arrays |= {f"env.{name}": value for name, value in state.env.items()}
     return arrays
@@ -211,6 +216,10 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
         like = getattr(template, name)
         found = {f.name: read(f"{name}.{f.name}", getattr(like, f.name)) for f in fields(like)}
         parts[name] = replace(like, **found)
+    tally = template.tally
+    if tally.beyond:
+        found = {name: read(f"tally.{name}", getattr(tally, name)) for name in TALLY}
+        tally = replace(tally, **found)
     env = {n[4:]: v for n, v in arrays.items() if n.startswith("env.")}
     return State(
         epoch=epoch,
@@ -218,6 +227,7 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
         regret=read("regret", template.regret),
         obs=read("obs", template.obs),
         memory=read("memory", template.memory) if template.memory.size else template.memory,
+        tally=tally,
         env=env or None,
         **parts,
     )

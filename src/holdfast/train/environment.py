@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.limits import Limit
+from holdfast.core.tails import POOL
 from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.budget import Budgets
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.foreign.source import EnvSource
@@ -56,7 +60,7 @@ class Spaces:
 
 
 def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
-    """[K] the limit of each of the environment's constraints."""
+    """[K] the limit of each of the environment's constraints: b, whatever it is a limit on."""
     unknown = [name for name in run.limits if name not in env.cost_names]
     if unknown:
         raise ValueError(
@@ -68,7 +72,8 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
     fallback = {
         n: declared.get(n) if run.cost_limit is None else run.cost_limit for n in env.cost_names
     }
-    limits = fallback | run.limits
+    kinds = run.kinds
+    limits = fallback | {name: limit.amount for name, limit in kinds.items()}
     for name, limit in limits.items():
         if limit is None:
             raise ValueError(
@@ -78,8 +83,35 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
                 "random behaviour costs."
             )
     known = {name: float(limit) for name, limit in limits.items() if limit is not None}
-    run.check_costs(known)
+    run.check_costs(known | {name: limit.bound for name, limit in kinds.items()})
     return np.array([known[name] for name in env.cost_names])
+
+
+def claims(run: Run, limits: Mapping[str, float]) -> tuple[Limit, ...]:
+    """What is bounded of each constraint, in the order of the resolved limits."""
+    kinds = run.kinds
+    return tuple(kinds.get(name, Limit(limit)) for name, limit in limits.items())
+
+
+def refuse_untold(run: Run, env: VecEnv) -> None:
+    """Limits beyond the mean on what cannot show whether they hold."""
+    beyond = {name: limit for name, limit in run.kinds.items() if limit.kind != "mean"}
+    missing = [name for name in beyond if name not in facts_of(env).budget_names]
+    if missing:
+        raise ValueError(
+            f"the limit {missing[0]}={beyond[missing[0]]} needs its budget in the observations: "
+            "make the batch with holdfast.train.environment.open_env(run, env)."
+        )
+    longest = facts_of(env).time_limit
+    for name, limit in beyond.items():
+        if longest is not None and POOL * run.epoch_steps < limit.episodes * longest:
+            needed = -(-limit.episodes * longest // (POOL * run.num_envs)) * run.num_envs
+            raise ValueError(
+                f"the limit {name}={limit} is told by about {limit.episodes:,} episodes, and "
+                f"{POOL} epochs of {run.epoch_steps} steps may hold only "
+                f"{POOL * run.epoch_steps // longest}: raise epoch_steps to {needed}, or name a "
+                "share that is less rare."
+            )
 
 
 Given = tuple[EnvSource | VecEnv | None, CostFunction | str | None]
@@ -123,6 +155,7 @@ def open_env(
         clip_actions=run.clip_actions != "never",
         timeout=run.step_timeout,
         cluster=cluster,
+        budgets=Budgets.of(run.kinds, penalise=not to_evaluate),
     )
 
 

@@ -17,11 +17,12 @@ from holdfast.core.critic import init_critics
 from holdfast.core.episodes import Episodes, Forecast
 from holdfast.core.networks import Network
 from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
+from holdfast.core.tails import Tally
 from holdfast.core.types import Learner
 from holdfast.envs.acting import Actor, Float32, Normaliser
 from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
 from holdfast.run import Run
-from holdfast.train.environment import Spaces
+from holdfast.train.environment import Spaces, claims
 
 INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE = range(6)
 """Purposes of randomness."""
@@ -48,6 +49,8 @@ class State:
     """[N, O] what the policy acts on next, as the environment gave it."""
     memory: Float32
     """[N, memory] what the policy remembers of the steps before; 0 where an episode begins."""
+    tally: Tally
+    """Of limits beyond the mean; empty where there are none."""
     env: Snapshot | None
     """None: the environment cannot be put back, so the next epoch starts with a seeded reset."""
 
@@ -86,6 +89,7 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
         forecast=Forecast.create(constraints),
         obs=np.zeros((run.num_envs, size)),
         memory=np.zeros((run.num_envs, acting.memory), np.float32),
+        tally=Tally.create(claims(run, spaces.limits)),
         env=None,
     )
 
