@@ -24,7 +24,7 @@ from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.foreign.spaces import read_observations, to_native
 from holdfast.envs.make import is_given, is_vectorised, num_envs_of
 from holdfast.envs.perturb import Perturbation, perturbed
-from holdfast.evaluate import CostBound, Evaluation, OnEpisodes, evaluate, judged_by
+from holdfast.evaluate import CostBound, Evaluation, Judged, OnEpisodes, evaluate, judged_by
 from holdfast.export import Agreement, Portable, export
 from holdfast.film import Film, choose
 from holdfast.film.views import open_view
@@ -191,6 +191,7 @@ class Agent:
         deterministic: bool = True,
         seed: int | None = None,
         memory: Any = None,
+        budget: Any = None,
     ) -> Any:
         """The action for one observation, or for many, as the environment gives and takes them.
 
@@ -199,9 +200,13 @@ class Agent:
 
         A policy that remembers (encoder="gru") returns (action, memory): pass the memory with the
         next observation, and None where an episode begins; of many, 0 in the rows where one does.
+
+        A policy with a limit beyond the mean needs `budget`, the share of it that is left, between
+        -1 and 1: (b - cost so far) / b, a number for each such limit (of many, a row for each).
         """
         spaces = self._trained()[1]
         flat, single = read_observations(spaces.native_observation, obs)
+        flat = spaces.with_left(flat, budget)
         actor, noise = self.actor(), None
         kept = actor.recall(memory, len(flat))
         if not deterministic:
@@ -223,7 +228,7 @@ class Agent:
         cost: CostFunction | str | None = None,
         env_args: Mapping[str, object] | None = None,
         trust_env: bool = False,
-        limits: float | Mapping[str, float] | None = None,
+        limits: Judged | Mapping[str, Judged] | None = None,
         perturb: Perturbation | None = None,
         cost_bound: CostBound | None = None,
         until_decided: bool = False,
@@ -232,8 +237,8 @@ class Agent:
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
-        `limits` judges by others than those of training, one number or some by name; `perturb`
-        changes the conditions (see `Perturbation`).
+        `limits` judges by others than those of training, one or some by name, each a number or a
+        text such as "25 worst 5%"; `perturb` changes the conditions (see `Perturbation`).
         `cost_bound` is the most that one episode can cost, where the environment does not know it:
         a number, or one for each constraint by name. With `until_decided` there follow more
         episodes, up to `max_episodes`, until safety is proved or disproved. `on_progress` is told,
@@ -250,11 +255,12 @@ class Agent:
             if perturb is not None:
                 seen = np.sqrt(state.normaliser.var)
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
+                unit[len(unit) - len(spaces.budgets) :] = 0.0  # what is left is counted, not sensed
                 envs = perturbed(envs, perturb, unit)
             return evaluate(
                 self.actor(),
                 envs,
-                judged_by(spaces.limits, limits),
+                judged_by({**spaces.limits, **self.run.kinds}, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
@@ -343,11 +349,13 @@ class Agent:
             "env": self.run.env,
             "seed": self.run.seed,
             "epoch": state.epoch,
-            "limits": spaces.limits,
+            "limits": spaces.limits | self.run.limits,
+            "budgets": {name: spaces.limits[name] for name in spaces.budgets},
             "action_space": describe_space(space),
             "holdfast": versions()["holdfast"],
         }
-        portable = Portable(self.actor(), space, about, spaces.native_observation)
+        observed, budgets = spaces.native_observation, spaces.budgets
+        portable = Portable(self.actor(), space, about, observed, budgets)
         return export(portable, Path(path))
 
     def save(self, path: str | Path) -> None:

@@ -15,8 +15,9 @@ from rich.table import Table
 from holdfast.agent import Agent
 from holdfast.bars import EvaluationBar
 from holdfast.cli.arguments import EnvironmentOptions, Judging, RunFolder, parse_limits
+from holdfast.core.limits import parse_limit
 from holdfast.envs.perturb import Perturbation, parse_perturbations
-from holdfast.evaluate import Evaluation
+from holdfast.evaluate import Evaluation, Judged
 from holdfast.runs.folder import save_evaluation
 from holdfast.runs.storage import sync_back
 
@@ -41,7 +42,8 @@ def evaluate_command(
         run: The run folder.
         judging: Which episodes, and how many.
         environment: Judge it elsewhere.
-        limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
+        limit: Judge by another limit, such as 10, spill=10 or 'spill=10 worst 5%'; repeat it for
+            several.
         perturb: Other conditions: mass=+20% friction=-30% (native tasks), sensor-noise=0.05,
             action-delay=2; several values (mass=-20%,0,+20%) make a grid.
         json: Print JSON instead of a table.
@@ -70,13 +72,10 @@ def evaluate_command(
         raise SystemExit(CODES[worst])
 
 
-def _limits(words: tuple[str, ...]) -> float | dict[str, float] | None:
-    """10, or spill=10 for each of several; none: the run's."""
-    if len(words) == 1 and "=" not in words[0]:
-        try:
-            return float(words[0])
-        except ValueError:
-            pass
+def _limits(words: tuple[str, ...]) -> Judged | dict[str, float | str] | None:
+    """10 or '10 worst 5%', or spill=10 for each of several; none: the run's."""
+    if len(words) == 1 and "=" not in words[0] and words[0][:1].isdigit():
+        return parse_limit(words[0])
     return parse_limits(words) or None
 
 
@@ -104,9 +103,9 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
     how = "most likely actions" if first.deterministic else "sampled actions"
     table = Table(title=f"{len(first.returns)} fresh episodes of each, {how}", title_justify="left")
     table.add_column("condition")
-    for name, limit in first.limits.items():
+    for name, claim in first.claims.items():
         label = "cost" if name == "cost" else f"cost: {name}"
-        table.add_column(escape(f"{label} (limit {limit:g})"), justify="right")
+        table.add_column(escape(f"{label} (limit {claim})"), justify="right")
     table.add_column("return", justify="right")
     table.add_column("proved safe at 95 %")
     colour = {"yes": "green", "no": "red", "undecided": "yellow"}

@@ -4,10 +4,11 @@
     tail     Σ_t o_t / α + ν,   o_t = (C_t + c_t − ν)₊ − (C_t − ν)₊,   so  Σ_t o_t = (C − ν)₊
     chance   Σ_t e_t,           e_t = 1 in the step that takes C above b, so  Σ_t e_t = 1{C > b}
 
-C_t is the cost so far. For every ν, ν + E(C − ν)₊ / α is at least the mean of the worst α of episodes,
-and equal to it at their quantile (Rockafellar and Uryasev). So a ν that lags is on the safe side,
-and off by second order only. ν is the (1 − α)-quantile of the last 2/α finished episodes, at most b:
-above b the limit is broken anyway, and with ν = b all episodes above b can be learned from.
+C_t is the cost so far. For every ν, ν + E(C − ν)₊ / α is at least the mean of the worst α of
+episodes, and equal to it at their quantile (Rockafellar and Uryasev). So a ν that lags is on the
+safe side, and off by second order only. ν is the (1 − α)-quantile of the last 2/α finished
+episodes, at most b: above b the limit is broken anyway, and with ν = b all episodes above b can be
+learned from.
 
 Rare episodes are told by many, so the estimate is pooled: of the last epochs, up to `POOL`, as many
 as hold 20/α (20/p) episodes, each weighted by its episodes. T steps, N environments, K constraints.

@@ -120,7 +120,7 @@ def open_folder(path: Path) -> Folder:
         flat = gym.spaces.Box(-np.inf, np.inf, (_flat_size(data["observation"]),), np.float64)
         action = parse_space(data["action"])
         _refuse_action(action)
-        limits = read_limits(data["limits"])
+        limits, run = read_limits(data["limits"]), from_json(data["run"])
         native = data.get("native", {})
         seen, done = native.get("observation"), native.get("action")
         spaces = Spaces(
@@ -129,8 +129,9 @@ def open_folder(path: Path) -> Folder:
             limits,
             (parse_space(seen) if seen else None) or flat,
             (parse_space(done) if done else None) or action,
+            tuple(name for name, limit in run.kinds.items() if limit.kind != "mean"),
         )
-        return Folder(path, from_json(data["run"]), spaces)
+        return Folder(path, run, spaces)
     except MALFORMED as error:
         raise CheckpointError(
             f"'{path / 'run.json'}' is not a valid run configuration ({reason(error)}); restore it "

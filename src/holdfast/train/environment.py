@@ -34,13 +34,37 @@ class Spaces:
     """As the environment gives them, before they are made flat."""
     native_action: gym.Space[Any]
     """As the environment takes them."""
+    budgets: tuple[str, ...] = ()
+    """Costs of whose budgets the share that is left stands behind each observation."""
 
     @classmethod
     def of(cls, run: Run, env: VecEnv) -> Spaces:
         limits = dict(zip(env.cost_names, resolve_limits(run, env).tolist(), strict=True))
         facts = facts_of(env)
         native = facts.native_observation_space, facts.native_action_space
-        return cls(env.observation_space, env.action_space, limits, *native)
+        return cls(env.observation_space, env.action_space, limits, *native, facts.budget_names)
+
+    def with_left(self, flat: NDArray[Any], left: Any) -> NDArray[Any]:
+        """Flat observations [n, O] with the shares of the budgets that are left behind them."""
+        if not self.budgets and left is None:
+            return flat
+        wanted = (len(flat), len(self.budgets))
+        named = f"[{', '.join(self.budgets)}]"
+        if left is None or not self.budgets:
+            raise ValueError(
+                f"this policy acts on what is left of {named}: pass budget=, for each the share "
+                "(b - cost so far) / b."
+                if self.budgets
+                else "this policy has no budget: leave budget= out."
+            )
+        given = np.asarray(left, np.float64)
+        if given.size != wanted[0] * wanted[1] or not np.isfinite(given).all():
+            raise ValueError(
+                f"budget of shape {given.shape} must hold {wanted[1]} finite number(s), for "
+                f"{named}, of each observation."
+            )
+        shares = np.clip(given.reshape(wanted), -1.0, 1.0)
+        return np.concatenate([flat, shares.astype(flat.dtype)], 1)
 
     def fits(self, other: Spaces) -> bool:
         """Whether a policy that learned here can act there, under constraints of the same names."""
