@@ -79,7 +79,8 @@ def test_the_optimum_keeps_its_limit_and_beats_what_a_mean_allows(limit):
     broken = tail_of(amounts, law, float(law @ amounts), limit.share)
     broken = as_chance(limit, amounts, law) if limit.kind == "chance" else broken
     assert broken > limit.bound * 1.2
-    assert free.reward_return > found.best.reward_return
+    if limit.kind == "tail":  # which implies the mean; a chance allows any cost in its share
+        assert free.reward_return > found.best.reward_return
 
 
 def test_the_price_is_the_slope_of_the_optimum():
@@ -104,14 +105,13 @@ def test_every_level_is_on_the_safe_side_and_the_best_is_on_the_lattice():
 
 @pytest.mark.parametrize("limit", [tail(4, 0.2), chance(3, 0.9)])
 def test_the_training_code_finds_the_optimum_on_enumerated_batches(limit):
-    found = best_within(gamble(), 0, limit)
-    algorithm = exact.without_damping(CTRPO(margin_confidence=0.0, landing=0.0), radius=0.05)
-    start = interior_policy(found.cmdp)
-    path = exact.exact_run(algorithm, found.cmdp, start, 150)
+    cmdp = with_spent(gamble(), 0, limit, 2.0 if limit.kind == "tail" else 0.0)
+    best = optimum(cmdp).reward_return
+    algorithm = exact.without_damping(CTRPO(margin_confidence=0.0, landing=0.0), radius=0.1)
+    path = exact.exact_run(algorithm, cmdp, interior_policy(cmdp), 100)
     first, reward = path.reward_return[0], path.reward_return[-1]
-    assert (path.cost_return[:, 0] <= found.cmdp.cost_limit[0] + 1e-9).all()  # never broken
-    assert reward > first + 0.97 * (found.best.reward_return - first)
-    assert reward <= found.best.reward_return + 1e-9
+    assert (path.cost_return[:, 0] <= cmdp.cost_limit[0] + 1e-9).all()  # never broken
+    assert first + 0.95 * (best - first) < reward <= best + 1e-9
 
 
 def test_bad_input_is_one_sentence():

@@ -40,7 +40,7 @@ def above(cost: Any, amount: Any) -> Any:
     return cost > amount * (1.0 + ROUNDING)
 
 
-def spent_before(cost: NDArray[Any], done: Bools, start: Floats) -> Floats:
+def spent_before(cost: NDArray[Any], done: Bools, start: NDArray[Any]) -> Floats:
     """[T, N, K] what each step's episode had cost before it; `start` [N, K] at the first step."""
     spent, now = np.empty(cost.shape), start.astype(np.float64)
     for t in range(len(cost)):
@@ -102,7 +102,7 @@ class Tally:
         return [k for k, limit in enumerate(self.limits) if limit.kind in ("tail", "chance")]
 
     def advance(
-        self, cost: NDArray[Any], done: Bools, start: Floats, before: Floats
+        self, cost: NDArray[Any], done: Bools, start: NDArray[Any], before: NDArray[Any]
     ) -> tuple[Tally, Floats]:
         """(the tally, the additive costs [T, N, K]) after an epoch of cost [T, N, K], done [T, N].
 
@@ -145,7 +145,7 @@ class Tally:
                 value[k], error[k] = np.clip(value[k], 0.0, 1.0), max(error[k], 1.0 / total)
         return value, error
 
-    def override(self, mean: Floats, error: Floats) -> tuple[Floats, Floats]:
+    def override(self, mean: NDArray[Any], error: NDArray[Any]) -> tuple[Floats, Floats]:
         """([K] estimate, [K] error) with what it measures in the place of a mean's."""
         if not self.beyond:
             return mean, error
@@ -154,7 +154,7 @@ class Tally:
         return np.where(mine, value, mean), np.where(mine, spread, error)
 
 
-def _episode_mean(values: Floats, done: Bools, before: Floats) -> tuple[Floats, Floats]:
+def _episode_mean(values: Floats, done: Bools, before: NDArray[Any]) -> tuple[Floats, Floats]:
     """([K] mean sum of an episode, [K] its error): by age where the epoch cuts episodes."""
     begun = before.any() or not done[-1].all()
     if begun and observes_every_age(done):

@@ -116,7 +116,7 @@ class Budgeted:
         next_obs = obs if step.obs is step.next_obs else self._shown(step.next_obs, spent)
         return Step(obs, next_obs, reward, step.cost, step.terminated, step.truncated)
 
-    def _shown(self, obs: Floats, spent: NDArray[np.float64]) -> Floats:
+    def _shown(self, obs: Floats, spent: NDArray[Any]) -> Floats:
         return np.concatenate([obs, self._budgets.left(spent).astype(obs.dtype)], 1)
 
     def snapshot(self) -> Snapshot:

@@ -126,12 +126,12 @@ def best_within(cmdp: FiniteCMDP, constraint: int, limit: Limit) -> BudgetOptimu
     if limit.kind not in ("tail", "chance"):
         raise ValueError(f"'{limit}' is no limit on single episodes: write 'worst 5%' or 'in 95%'.")
     unit = unit_of(cmdp, constraint)
-    levels = [unit * z for z in range(top_of(limit, unit) + 1)] if limit.kind == "tail" else [0.0]
+    levels = [0.0]
+    if limit.kind == "tail":
+        levels = [unit * z for z in range(math.floor(limit.amount / unit + 1e-9) + 1)]
     found: list[BudgetOptimum] = []
     refused: InfeasibleLimits | None = None
     for level in levels:
-        if limit.kind == "tail" and level >= limit.amount:
-            continue
         wide = with_spent(cmdp, constraint, limit, level)
         try:
             best = optimum(wide)
@@ -143,7 +143,8 @@ def best_within(cmdp: FiniteCMDP, constraint: int, limit: Limit) -> BudgetOptimu
         price = float(best.multiplier[constraint]) * scale
         found.append(BudgetOptimum(wide, best, limit, unit, level, value, price))
     if not found:
-        raise refused or ValueError(f"'{limit}' leaves no amount to spend.")
+        assert refused is not None
+        raise refused
     return max(found, key=lambda one: one.best.reward_return)
 
 
