@@ -7,7 +7,7 @@
 Mirror descent policy optimisation (Tomar et al.) with the divergence of C-TRPO in place of the KL.
 No system is solved, so it suits networks whose conjugate gradients are dear. For t → 0 the maximum
 is C-NPG's natural step. Recovery, margin and hysteresis are those of C-TRPO. A minibatch knows what
-is spent only up to its noise, so beyond `REACH` of the slack the barrier goes on as a straight line;
+is spent only up to its noise, so beyond `REACH` of the slack the barrier is a straight line;
 a step that spends more than that on the whole batch is halved until it does not.
 """
 

@@ -98,6 +98,11 @@ class Limit:
         return math.ceil(20 / self.share - 1e-9) if self.kind in ("tail", "chance") else 1
 
     @property
+    def fewest(self) -> int:
+        """Episodes without which nothing can be told: of a tail 2/α, which its quantile needs."""
+        return math.ceil(2 / self.share - 1e-9) if self.kind == "tail" else self.episodes
+
+    @property
     def quantity(self) -> str:
         """The name of the constrained quantity in a sentence."""
         match self.judged.kind:

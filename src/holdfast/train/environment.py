@@ -128,11 +128,11 @@ def refuse_untold(run: Run, env: VecEnv) -> None:
         )
     longest = facts_of(env).time_limit
     for name, limit in beyond.items():
-        if longest is not None and POOL * run.epoch_steps < limit.episodes * longest:
-            needed = -(-limit.episodes * longest // (POOL * run.num_envs)) * run.num_envs
+        if longest is not None and POOL * run.epoch_steps < limit.fewest * longest:
+            needed = -(-limit.fewest * longest // (POOL * run.num_envs)) * run.num_envs
             raise ValueError(
-                f"the limit {name}={limit} is told by about {limit.episodes:,} episodes, and "
-                f"{POOL} epochs of {run.epoch_steps} steps may hold only "
+                f"the limit {name}={limit} cannot be told by fewer than {limit.fewest:,} episodes, "
+                f"and {POOL} epochs of {run.epoch_steps} steps may hold only "
                 f"{POOL * run.epoch_steps // longest}: raise epoch_steps to {needed}, or name a "
                 "share that is less rare."
             )
