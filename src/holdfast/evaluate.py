@@ -163,17 +163,15 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """8.12 .. 27.30, or ? where an end is not known."""
-    return " .. ".join("?" if value is None else f"{value:.2f}" for value in (low, high))
+def interval(low: float | None, high: float | None, claim: Limit = Limit(0.0)) -> str:
+    """8.12 .. 27.30, of a chance 1.20% .. 4.50%, or ? where an end is not known."""
+    return " .. ".join("?" if value is None else claim.shown(value) for value in (low, high))
 
 
 def _coloured(low: float | None, high: float | None, claim: Limit) -> str:
     below = high is not None and high <= claim.bound
     style = "red" if (low or 0) > claim.bound else "green" if below else ""
-    words = interval(low, high)
-    if claim.kind == "chance":
-        words = " .. ".join("?" if x is None else f"{x:.2%}" for x in (low, high))
+    words = interval(low, high, claim)
     return f"[{style}]{words}[/]" if style else words
 
 
