@@ -167,9 +167,9 @@ def test_a_tail_needs_a_bound_and_more_episodes_than_a_mean():
     costs = np.zeros(400)
     assert verdict(costs, 25.0, 100.0).safe == "yes"
     assert verdict(costs, "25 worst 5%").safe == "undecided"
-    few, many = (verdict(np.zeros(n), "25 worst 5%", 100.0) for n in (100, 600))
-    assert (few.safe, many.safe) == ("undecided", "yes")
-    assert 200 < few.more < 500 and "worst 5 % of episodes" in str(many)
+    few, nearly, many = (verdict(np.zeros(n), "25 worst 5%", 100.0) for n in (100, 359, 360))
+    assert (few.safe, nearly.safe, many.safe) == ("undecided", "undecided", "yes")
+    assert 150 < few.more < 300 and "worst 5 % of episodes" in str(many)
     assert verdict(np.full(50, 30.0), "25 worst 5%", 100.0).safe == "no"
 
 
@@ -192,19 +192,18 @@ LAWS = {
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("kind", ["tail", "chance"])
 def test_bounds_cover_the_truth_at_any_stopping_time(law, kind):
-    """The limit is the truth: neither answer may be given in more than 5 % of the trials."""
-    rng, trials, n = np.random.default_rng(5), 120, 150
+    """The bounds miss the truth in at most 5 % of the trials, what was measured in many more.
+
+    The games remember their best moment, so one look at the end is as good as one at each episode.
+    """
+    rng, trials, n = np.random.default_rng(5), 60, 120
     whole = LAWS[law](rng, 200_000)
     truth = tail_mean(whole, 0.1) if kind == "tail" else float((whole > 11.0).mean())
-    if kind == "tail":
-        wrong_yes, wrong_no = tail(truth * 0.999, 0.1), tail(truth * 1.001, 0.1)
-    else:
-        low, high = max(truth - 0.003, 1e-4), min(truth + 0.003, 1 - 1e-4)
-        wrong_yes, wrong_no = Limit(11.0, "chance", low), Limit(11.0, "chance", high)
-    errors = np.zeros(2)
-    for _ in range(trials):
-        costs = LAWS[law](rng, n)
-        # The games remember the best moment, so one look at the end is as good as one at each.
-        errors[0] += verdict(costs, wrong_yes, 100.0).safe == "yes" and truth > wrong_yes.bound
-        errors[1] += verdict(costs, wrong_no, 100.0).safe == "no" and truth < wrong_no.bound
-    assert (errors / trials <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)).all(), errors
+    claim = tail(truth, 0.1) if kind == "tail" else chance(11.0, 0.9)
+    found = [verdict(LAWS[law](rng, n), claim, 100.0) for _ in range(trials)]
+    below = np.mean([v.proved.upper[0] < truth - 1e-2 for v in found])
+    above = np.mean([v.proved.lower[0] > truth + 1e-2 for v in found])
+    most = 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
+    assert below <= most and above <= most
+    if law not in ("constant", "two points") and (kind == "tail" or 0.05 < truth < 0.95):
+        assert np.mean([v.value[0] < truth for v in found]) > most  # the control

@@ -11,7 +11,7 @@ is a question about means of bounded numbers, and a game answers it (`betting`):
 
 Like those on a mean they hold after any number of episodes. The price: a share α of episodes is
 what is looked at, so a proof takes about 1/α times the episodes of one about the mean; without any
-cost it takes about 5 B / (α b).
+cost it takes about 4.6 B / (α b).
 """
 
 import math
@@ -81,4 +81,9 @@ def left_below(
     if bound is None:
         return math.inf
     gains = below_gains(costs, amount, share, amount, bound)
-    return min(betting.episodes_left(g, level) for g in gains)
+    have = np.logaddexp.reduce(betting.log_capital(gains)[:, -1]) - math.log(len(gains))
+    missing = -math.log(1.0 - level) - float(have)
+    with np.errstate(divide="ignore"):
+        stakes = betting.STAKES[:, None, None]
+        growth = float(np.log1p(stakes * gains).mean(-1).max())
+    return max(missing, 0.0) / growth if growth > 0 else math.inf
