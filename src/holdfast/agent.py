@@ -33,6 +33,7 @@ from holdfast.envs.perturb import Perturbation, perturbed
 from holdfast.evaluate import (
     CostBound,
     Evaluation,
+    Judged,
     OnEpisodes,
     evaluate,
     judged_by,
@@ -288,6 +289,7 @@ class Agent:
         seed: int | None = None,
         memory: Any = None,
         noise: Any = None,
+        budget: Any = None,
     ) -> Any:
         """The action for one observation, or for many, as the environment gives and takes them.
 
@@ -300,9 +302,13 @@ class Agent:
 
         A policy that remembers (encoder="gru") returns (action, memory): pass the memory with the
         next observation, and None where an episode begins; of many, 0 in the rows where one does.
+
+        A policy with a limit beyond the mean needs `budget`, the share of it that is left, between
+        -1 and 1: (b - cost so far) / b, a number for each such limit (of many, a row for each).
         """
         spaces = self._trained()[1]
         flat, single = read_observations(spaces.native_observation, obs)
+        flat = spaces.with_left(flat, budget)
         actor = self.actor()
         kept = actor.recall(memory, len(flat))
         if noise is None and not deterministic:
@@ -325,7 +331,7 @@ class Agent:
         cost: CostFunction | str | None = None,
         env_args: Mapping[str, object] | None = None,
         trust_env: bool = False,
-        limits: float | Mapping[str, float] | None = None,
+        limits: Judged | Mapping[str, Judged] | None = None,
         perturb: Perturbation | None = None,
         cost_bound: CostBound | None = None,
         until_decided: bool = False,
@@ -334,9 +340,9 @@ class Agent:
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
-        `limits` judges by others than those of training, one number or some by name; without them
-        another task is judged by the limits that it declares. `perturb`
-        changes the conditions (see `Perturbation`).
+        `limits` judges by others than those of training, one or some by name, each a number or a
+        text such as "25 worst 5%"; without them another task is judged by the limits that it
+        declares. `perturb` changes the conditions (see `Perturbation`).
         `cost_bound` is the most that one episode can cost, where the environment does not know it:
         a number, or one for each constraint by name. With `until_decided` there follow more
         episodes, up to `max_episodes`, until safety is proved or disproved. `on_progress` is told,
@@ -353,6 +359,7 @@ class Agent:
             if perturb is not None:
                 seen = np.sqrt(state.normaliser.var)
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
+                unit[len(unit) - len(spaces.budgets) :] = 0.0  # what is left is counted, not sensed
                 envs = perturbed(envs, perturb, unit)
             known = spaces.limits
             if limits is None and is_other(self.run.env, run.env):
@@ -360,7 +367,7 @@ class Agent:
             result = evaluate(
                 self.actor(),
                 envs,
-                judged_by(known, limits),
+                judged_by({**known, **self.run.kinds}, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
@@ -467,12 +474,14 @@ class Agent:
             "env": self.run.env,
             "seed": self.run.seed,
             "epoch": state.epoch,
-            "limits": spaces.limits,
+            "limits": spaces.limits | self.run.limits,
+            "budgets": {name: spaces.limits[name] for name in spaces.budgets},
             "noise_time": state.noise.time,
             "action_space": describe_space(space),
             "holdfast": versions()["holdfast"],
         }
-        portable = Portable(self.actor(), space, about, spaces.native_observation)
+        observed, budgets = spaces.native_observation, spaces.budgets
+        portable = Portable(self.actor(), space, about, observed, budgets)
         return export(portable, Path(path))
 
     def save(self, path: str | Path) -> None:

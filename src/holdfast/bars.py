@@ -314,6 +314,10 @@ class FilmBar:
 
 def closing(said: Verdict) -> str:
     """cost 8.1 .. 27.3, limit 25, about 90 more"""
-    each = zip(said.proved.lower, said.proved.upper, said.limits, strict=True)
-    shown = "; ".join(f"cost {low:.1f} .. {high:.1f}, limit {b:g}" for low, high, b in each)
+    each = zip(said.proved.lower, said.proved.upper, said.claims, strict=True)
+    word = lambda claim: "cost" if claim.kind == "mean" else claim.kind
+    show = lambda claim, x: f"{x:.1%}" if claim.kind == "chance" else f"{x:.1f}"
+    shown = "; ".join(
+        f"{word(b)} {show(b, low)} .. {show(b, high)}, limit {b}" for low, high, b in each
+    )
     return shown + (f", about {said.more:,.0f} more" if math.isfinite(said.more) else "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.holding import violations
+from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.stats import iqm
+from holdfast.core.tails import above, tail_mean
 from holdfast.core.verdict import Verdict, verdict
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv, episode_cost_bounds, facts_of
@@ -48,7 +50,7 @@ class Evaluation:
     lengths: NDArray[np.int64]
     """[n]"""
     limits: dict[str, float]
-    """Limit of each of the K constraints."""
+    """b of each of the K constraints."""
     deterministic: bool
     cost_bounds: tuple[float, ...] | None = None
     """The most that one episode can cost, for each constraint, where it is known."""
@@ -56,6 +58,9 @@ class Evaluation:
     """Of the costs; 1: plain sums."""
     workers: int = 1
     """Processes that played them."""
+    kinds: Mapping[str, Limit] = field(default_factory=dict[str, Limit])
+    """The limits that are not on a mean."""
+
     env: str = ""
     """The environment's name."""
     first_length: float = math.nan
@@ -81,11 +86,16 @@ class Evaluation:
         said = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
         return f"Evaluation({len(self.returns)} episodes{where}: {said})"
 
+    @property
+    def claims(self) -> dict[str, Limit]:
+        """What is limited of each constraint."""
+        return {name: self.kinds.get(name, Limit(limit)) for name, limit in self.limits.items()}
+
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether the mean cost is below the limits, with confidence."""
+        """Whether what is limited is below the limits, with confidence."""
         names = tuple(self.limits) if len(self.limits) > 1 else ()
-        return verdict(self.costs, list(self.limits.values()), self.cost_bounds, names=names)
+        return verdict(self.costs, list(self.claims.values()), self.cost_bounds, names=names)
 
     def summary(self) -> dict[str, Any]:
         """Plain data: what the table shows."""
@@ -101,6 +111,7 @@ class Evaluation:
                 name: {
                     **_spread(self.costs[:, i]),
                     **_distances(self.costs[:, i], limit),
+                    **_tail(self.costs[:, i], self.claims[name]),
                     "proved_low_95": _known(judged.proved.lower[i]),
                     "proved_high_95": _known(judged.proved.upper[i]),
                     "seen_low_95": _known(judged.seen.lower[i]),
@@ -128,21 +139,23 @@ class Evaluation:
         where = f" on {self.env}" if self.env else ""
         title = Text(f"{data['episodes']} fresh episodes{where}, {how}", "italic")
         table = Table(title=title, title_justify="left")
-        for column in ("", "mean", "IQM", "proved at 95 %", "if the tail is as seen", "limit"):
+        names = "mean", "IQM", "worst 5 %", "proved at 95 %", "if the tail is as seen", "limit"
+        for column in ("", *names):
             table.add_column(column, justify="left" if not column else "right")
         returns = data["return"]
-        table.add_row("return", f"{returns['mean']:.1f}", f"{returns['iqm']:.1f}", "", "", "")
+        table.add_row("return", f"{returns['mean']:.1f}", f"{returns['iqm']:.1f}", *[""] * 4)
         kind = "cost" if self.discount == 1 else f"cost, discounted by {self.discount:g}"
         for name, cost in data["cost"].items():
             table.add_row(
                 Text(kind if name == "cost" else f"{kind}: {name}"),
                 f"{cost['mean']:.2f}",
                 f"{cost['iqm']:.2f}",
-                _coloured(cost["proved_low_95"], cost["proved_high_95"], cost["limit"]),
-                _coloured(cost["seen_low_95"], cost["seen_high_95"], cost["limit"]),
-                f"{cost['limit']:g}",
+                f"{cost['worst_5']:.2f}",
+                _coloured(cost["proved_low_95"], cost["proved_high_95"], self.claims[name].judged),
+                _coloured(cost["seen_low_95"], cost["seen_high_95"], self.claims[name].judged),
+                str(self.claims[name]),
             )
-        table.add_row("length", f"{data['length']:.1f}", "", "", "", "")
+        table.add_row("length", f"{data['length']:.1f}", *[""] * 5)
         console.print(table)
         rate = data["violation_rate"]
         console.print(
@@ -164,6 +177,16 @@ def _distances(costs: NDArray[np.float64], limit: float) -> dict[str, float]:
     return {"distance": found.distance, "distance_violating": found.distance_violating}
 
 
+def _tail(costs: NDArray[np.float64], claim: Limit) -> dict[str, object]:
+    """The mean of the worst 5 %; and what is limited, where that is no mean."""
+    worst: dict[str, object] = {"worst_5": tail_mean(costs, 0.05)}
+    if claim.kind == "mean":
+        return worst
+    share = float(above(costs, claim.amount).mean())
+    value = tail_mean(costs, claim.share) if claim.kind == "tail" else share
+    return worst | {"kind": str(claim), "limited": value, "bound": claim.judged.bound}
+
+
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:
     return {"mean": float(values.mean()), "iqm": float(iqm(values)), "sd": float(values.std())}
 
@@ -172,20 +195,21 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """8.12 .. 27.30, or ? where an end is not known."""
-    return " .. ".join("?" if value is None else f"{value:.2f}" for value in (low, high))
+def interval(low: float | None, high: float | None, claim: Limit = Limit(0.0)) -> str:
+    """8.12 .. 27.30, of a chance 1.20% .. 4.50%, or ? where an end is not known."""
+    return " .. ".join("?" if value is None else claim.shown(value) for value in (low, high))
 
 
-def _coloured(low: float | None, high: float | None, limit: float) -> Text:
-    style = "red" if (low or 0) > limit else "green" if high is not None and high <= limit else ""
-    return Text(interval(low, high), style)
+def _coloured(low: float | None, high: float | None, claim: Limit) -> Text:
+    below = high is not None and high <= claim.bound
+    style = "red" if (low or 0) > claim.bound else "green" if below else ""
+    return Text(interval(low, high, claim), style)
 
 
 def evaluate(
     actor: Actor,
     env: VecEnv,
-    limits: dict[str, float],
+    limits: Mapping[str, float | str | Limit],
     *,
     episodes: int = 100,
     seed: int = 1_000_000,
@@ -202,8 +226,16 @@ def evaluate(
     """
     if episodes < 1 or max_episodes < 1:
         raise ValueError(f"episodes={min(episodes, max_episodes)} must be at least 1; try 100.")
+    claims = {name: parse_limit(limit, name) for name, limit in limits.items()}
+    beyond = {name: claim for name, claim in claims.items() if claim.kind != "mean"}
+    if beyond and discount != 1:
+        raise ValueError(
+            f"the limit {next(iter(beyond))}={next(iter(beyond.values()))} is on the plain sum of "
+            "an episode, and this policy's limits are on discounted ones: judge it by a number."
+        )
     bounds = _bounds(env, limits, discount, cost_bound)
-    if until_decided and bounds is None:
+    needs = any(claim.judged.kind != "chance" for claim in claims.values())
+    if until_decided and bounds is None and needs:
         raise ValueError(
             "nothing can be proved safe, as this environment does not say what an episode can cost "
             "at most: pass that as cost_bound=NUMBER, or leave until_decided out."
@@ -221,11 +253,12 @@ def evaluate(
             part[:, 0],
             part[:, 2:],
             part[:, 1].astype(np.int64),
-            limits,
+            {name: claim.amount for name, claim in claims.items()},
             deterministic,
             bounds,
             discount,
             facts_of(env).workers,
+            beyond,
         )
         said = result.verdict  # raises where a cost lies outside its bounds
         if on_progress is not None and until_decided:
@@ -235,18 +268,23 @@ def evaluate(
         wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)
 
 
+Judged = float | str | Limit
+"""A limit to judge by: a number is one on the mean."""
+
+
 def judged_by(
-    limits: Mapping[str, float], given: float | Mapping[str, float] | None
-) -> dict[str, float]:
-    """The limits of training, or others: one number for all, or some by name."""
+    limits: Mapping[str, Judged], given: Judged | Mapping[str, Judged] | None
+) -> dict[str, Judged]:
+    """The limits of training, or others: one for all, or some by name."""
     if given is None:
         return dict(limits)
-    changes = dict(given) if isinstance(given, Mapping) else dict.fromkeys(limits, float(given))
+    changes = dict(given) if isinstance(given, Mapping) else dict.fromkeys(limits, given)
     for name, limit in changes.items():
         if name not in limits:
             raise ValueError(f"no constraint is called '{name}'{nearest(name, limits)}")
-        if not 0 <= limit < math.inf:
+        if isinstance(limit, int | float) and not 0 <= limit < math.inf:
             raise ValueError(f"the limit {name}={limit} must be finite and not negative.")
+        parse_limit(limit, name)
     return {**limits, **changes}
 
 
@@ -265,7 +303,7 @@ def limits_elsewhere(
 
 
 def _bounds(
-    env: VecEnv, limits: Mapping[str, float], discount: float, given: CostBound | None
+    env: VecEnv, limits: Mapping[str, Judged], discount: float, given: CostBound | None
 ) -> tuple[float, ...] | None:
     """B of each constraint: what the user says, else what the environment knows."""
     if given is None:

@@ -16,6 +16,7 @@ from typing import Annotated, Literal, cast
 from holdfast.algorithms import (
     ALGORITHMS,
     CTRPO,
+    REWARD_ONLY,
     Algorithm,
     ChecksLimits,
     ComparesCosts,
@@ -23,6 +24,7 @@ from holdfast.algorithms import (
     find,
 )
 from holdfast.core.episodes import CostEstimate
+from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.networks import ACTIVATIONS
 from holdfast.core.noise_time import NoiseSetting
 from holdfast.core.types import check_range
@@ -64,8 +66,9 @@ class Run:
     cost_limit: float | None = None
     """b, the largest acceptable mean episode cost, of every constraint without a limit of its own;
     none: what the task declares (25 for native tasks), required for any other environment."""
-    limits: dict[str, float] = field(default_factory=dict[str, float])
-    """Limits by constraint name; naming them makes each a constraint of its own."""
+    limits: dict[str, float | str] = field(default_factory=dict[str, float | str])
+    """Limits by constraint name, a number or a text such as "25 worst 5%" (see docs/limits.md);
+    naming them makes each a constraint of its own."""
     num_envs: int = 10
     """Environments that step together."""
     epoch_steps: int = 20_000
@@ -135,7 +138,9 @@ class Run:
     def __post_init__(self) -> None:
         self._check_sizes()
         self._check_networks()
+        object.__setattr__(self, "limits", plain_limits(self.limits))
         self._check_limits()
+        self._check_kinds()
         self._check_args()
         check_range(self, "[0, 1)", "try 0.99", "gamma", "cost_gamma")
         check_range(self, "[0, 1]", "try 0.95", "lam", "cost_lam")
@@ -201,14 +206,44 @@ class Run:
                 )
 
     def _check_limits(self) -> None:
-        limits = self.limits | ({} if self.cost_limit is None else {"cost_limit": self.cost_limit})
-        for name, limit in limits.items():
-            if not limit >= 0 or limit == float("inf"):
+        given = {} if self.cost_limit is None else {"cost_limit": self.cost_limit}
+        for name, limit in given.items():
+            refuse_number(name, limit)
+        self.check_costs({name: limit.bound for name, limit in self.kinds.items()} | given)
+
+    def _check_kinds(self) -> None:
+        """Limits beyond the mean need an algorithm and settings that can keep them."""
+        for name, limit in self.kinds.items():
+            if limit.kind == "mean":
+                continue
+            called = f"the limit {name}={limit}"
+            reward_only = isinstance(self.algorithm, REWARD_ONLY)
+            if limit.is_constraint and reward_only:
                 raise ValueError(
-                    f"the limit {name}={limit} must be a finite number that is not negative; "
-                    "it bounds the mean cost of an episode."
+                    f"{called} is a constraint, and {self.name} keeps none: use a method that "
+                    f"does, such as c-trpo, or '{limit.amount:g} budget', a penalty."
                 )
-        self.check_costs(limits)
+            if not limit.is_constraint and not reward_only:
+                raise ValueError(
+                    f"{called} changes the reward in place of a constraint, and {self.name} keeps "
+                    "constraints: use a method for reward alone, such as trpo or ppo, or 'worst "
+                    "5%' or 'in 95%' after the number."
+                )
+            if self.cost_criterion == "discounted":
+                raise ValueError(
+                    f"{called} is on the plain sum of an episode and cannot be used with "
+                    "cost_criterion=discounted; leave that out."
+                )
+            if self.cost_estimate == "window":
+                raise ValueError(
+                    f"{called} has an estimate of its own, pooled over epochs, and cannot be used "
+                    "with cost_estimate=window; use cost_estimate=epoch."
+                )
+            if self.encoder == "cnn":
+                raise ValueError(
+                    f"{called} puts what is left of the budget behind the observation, which an "
+                    "image has no place for; use encoder=mlp."
+                )
 
     def check_costs(self, limits: Mapping[str, float]) -> None:
         """Whether the algorithm can work on these costs, under these limits."""
@@ -251,9 +286,31 @@ class Run:
         return self.cost_gamma if self.cost_criterion == "discounted" else 1.0
 
     @property
+    def kinds(self) -> dict[str, Limit]:
+        """The limits by constraint name, as values."""
+        return {name: parse_limit(limit, name) for name, limit in self.limits.items()}
+
+    @property
     def constraints(self) -> tuple[str, ...] | None:
         """Names that the environment must report one by one; None: its single cost."""
         return tuple(self.limits) or None
+
+
+def refuse_number(name: str, limit: float) -> None:
+    """A limit on a mean must be a number that a mean can keep."""
+    if not limit >= 0 or limit == float("inf"):
+        raise ValueError(
+            f"the limit {name}={limit} must be a finite number that is not negative; "
+            "it bounds the mean cost of an episode."
+        )
+
+
+def plain_limits(limits: Mapping[str, object]) -> dict[str, float | str]:
+    """Limits as run.json keeps them; they may be given as numbers, texts or `Limit`s."""
+    for name, limit in limits.items():
+        if isinstance(limit, int | float):
+            refuse_number(name, limit)
+    return {name: parse_limit(limit, name).plain for name, limit in limits.items()}
 
 
 def preset_changes(run: Run, preset: PresetName) -> dict[str, object]:
@@ -298,6 +355,8 @@ def configure(run: Run, **settings: object) -> Run:
     for name, value in settings.items():
         if name not in known:
             raise ValueError(f"unknown setting '{name}'{_right_name(name, known, run.name)}")
+        if name == "limits" and isinstance(value, Mapping):
+            value = plain_limits(cast(Mapping[str, object], value))
         changes[known[name].path] = converted(value, known[name].kind, name)
     return changed(run, changes)
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from jax import Array
 
 from holdfast.algorithms.c3po import C3PO
+from holdfast.algorithms.cmdpo import CMDPO
 from holdfast.algorithms.cpo import CPO, cpo_hysteresis
 from holdfast.algorithms.cspo import CSPO
 from holdfast.algorithms.ctrpo import CTRPO, c_npg, c_trpo_no_hysteresis
@@ -35,6 +36,7 @@ from holdfast.settings import nearest
 __all__ = [
     "ALGORITHMS",
     "C3PO",
+    "CMDPO",
     "CPO",
     "CSPO",
     "CTRPO",
@@ -44,6 +46,7 @@ __all__ = [
     "P3O",
     "PCPO",
     "PPO",
+    "REWARD_ONLY",
     "SBTRPO",
     "TRPO",
     "Algorithm",
@@ -61,6 +64,10 @@ __all__ = [
     "find",
     "npg",
 ]
+
+
+REWARD_ONLY = (TRPO, PPO)
+"""Methods that ignore costs."""
 
 
 class Algorithm(Protocol):
@@ -141,6 +148,7 @@ ALGORITHMS: dict[str, Recipe] = {
         {"cost_value_noise": 0.1},
     ),
     "c-npg": Recipe(c_npg, "C-TRPO's natural step without a line search"),
+    "c-mdpo": Recipe(CMDPO, "C-TRPO's geometry by minibatch steps of mirror descent"),
     "trpo": Recipe(TRPO, "reward only, KL trust region"),
     "npg": Recipe(npg, "reward only, natural gradient without a line search"),
     "cpo": Recipe(CPO, "trust region with linearised constraints, in closed form"),

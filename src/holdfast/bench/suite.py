@@ -75,7 +75,7 @@ class Suite:
         for task, limit in self.limits.items():
             if task not in self.tasks:
                 raise ValueError(f"limits names '{task}'{nearest(task, self.tasks)}")
-            converted(limit, float | dict[str, float], f"limits.{task}")
+            converted(limit, float | dict[str, float | str], f"limits.{task}")
 
     def limits_of(self, task: str) -> dict[str, object]:
         """Settings that give a task its limit."""

@@ -72,7 +72,7 @@ def describe(judged: Judged) -> dict[str, Any]:
             "trained_on": run.env,
             "about": judged.about or task_words(judged.place.env, judged.given),
             "costs": cost_words(judged.place.env, result.limits, judged.place.cost),
-            "limits": result.limits,
+            "limits": result.limits | run.limits,
             "criterion": run.cost_criterion,
             "cost_discount": run.cost_discount,
             "observation_size": spaces.observation.shape[0],
@@ -114,9 +114,22 @@ def assumptions(judged: Judged) -> list[str]:
         f"{bounded};",
         f"the {len(result.returns):,} episodes were drawn independently from the environment as "
         f"named, with {_head(result)} actions of the policy as stored, and none was left out;",
-        "the limit is on the mean cost of an episode, and confidence is 95 % at any number of "
+        f"the limit is on the {_quantities(result)}, and confidence is 95 % at any number of "
         "episodes, also if one stops when the answer is there.",
     ]
+
+
+def _limited(result: Evaluation) -> str:
+    beyond = any(claim.kind != "mean" for claim in result.claims.values())
+    return _quantities(result) if beyond else "mean"
+
+
+def _quantities(result: Evaluation) -> str:
+    """What the limits are on, in words."""
+    kinds = {name: claim for name, claim in result.claims.items() if claim.kind != "mean"}
+    if not kinds:
+        return "mean cost of an episode"
+    return ", ".join(f"{claim.quantity} ({name})" for name, claim in result.claims.items())
 
 
 def _head(result: Evaluation, other: bool = False) -> str:
@@ -141,7 +154,7 @@ def not_shown(judged: Judged) -> list[str]:
         else "No other mass, friction, sensor noise or delay was tried."
     )
     return [
-        "The limit is on the mean, so single episodes may exceed it: "
+        f"The limit is on the {_limited(result)}, so single episodes may exceed it: "
         f"{rate.value:.1%} of those judged did, and up to {rate.high:.1%} cannot be excluded.",
         f"It is about this environment, {judged.place.env}. A machine, or a simulator, that "
         f"differs has other costs. {changed}",

@@ -110,16 +110,17 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 99
 
 def _costs(data: dict[str, Any], judged: Judged) -> str:
     verdict, result = data["verdict"], judged.evaluation
-    head = ("cost", "proved", "mean", "proved at 95 %", "if the tail is as seen", "limit")
-    head += ("at most, one episode",)
+    bounds = "proved at 95 %", "if the tail is as seen", "limit", "at most, one episode"
+    head = ("cost", "proved", "mean", "worst 5 %", *bounds)
     rows = [
         (
             escape(name),
             _holds(cost),
             f"{cost['mean']:.2f}",
-            interval(cost["proved_low_95"], cost["proved_high_95"]),
-            interval(cost["seen_low_95"], cost["seen_high_95"]),
-            f"{cost['limit']:g}",
+            f"{cost['worst_5']:.2f}",
+            interval(cost["proved_low_95"], cost["proved_high_95"], result.claims[name]),
+            interval(cost["seen_low_95"], cost["seen_high_95"], result.claims[name]),
+            str(cost.get("kind", f"{cost['limit']:g}")),
             "unknown" if cost["cost_bound"] is None else f"{cost['cost_bound']:g}",
         )
         for name, cost in verdict["cost"].items()

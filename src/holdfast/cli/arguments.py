@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import UseAppendAction, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
+from holdfast.core.limits import Limit, parse_limit
 from holdfast.runs.checkpoint import Which
 from holdfast.runs.storage import local_copy
 
@@ -125,32 +126,30 @@ def parse_args(pairs: Iterable[str]) -> dict[str, object]:
     return args
 
 
-def parse_limits(pairs: Iterable[str]) -> dict[str, float]:
-    """--limit hazards=25 --limit vases=10"""
-    limits: dict[str, float] = {}
+def parse_limits(pairs: Iterable[str]) -> dict[str, float | str]:
+    """--limit hazards=25 --limit 'vases=10 worst 5%'"""
+    limits: dict[str, float | str] = {}
     for pair in pairs:
-        name, equals, number = pair.partition("=")
+        name, equals, words = pair.partition("=")
         if name in limits:
             raise ValueError(
-                f"--limit {pair} follows --limit {name}={limits[name]:g}: give '{name}' one limit."
+                f"--limit {pair} follows --limit {name}={parse_limit(limits[name])}: give "
+                f"'{name}' one limit."
             )
-        try:
-            limits[name] = float(number)
-        except ValueError:
-            equals = ""
-        if not name or not equals:
+        if not name or not equals or not words.strip():
             raise ValueError(
                 f"--limit {pair} is not NAME=NUMBER; write --limit hazards=25, or --cost-limit 25 "
                 "for all costs."
             )
+        try:
+            limits[name] = float(words)
+        except ValueError:
+            limits[name] = parse_limit(words, name).plain
     return limits
 
 
-def judging_limits(words: tuple[str, ...]) -> float | dict[str, float] | None:
-    """10, or spill=10 for each of several; none: the run's."""
-    if len(words) == 1 and "=" not in words[0]:
-        try:
-            return float(words[0])
-        except ValueError:
-            pass
+def judging_limits(words: tuple[str, ...]) -> Limit | dict[str, float | str] | None:
+    """10 or '10 worst 5%', or spill=10 for each of several; none: the run's."""
+    if len(words) == 1 and "=" not in words[0] and words[0][:1].isdigit():
+        return parse_limit(words[0])
     return parse_limits(words) or None

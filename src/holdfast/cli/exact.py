@@ -2,6 +2,7 @@
 """Commands of the exact side: solve, verify, figures, playground."""
 
 import json as json_format
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.console import plain_console, styled
+from holdfast.core.limits import Limit, parse_limit
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy
 from holdfast.tabular.files import read_cmdp
@@ -52,7 +54,7 @@ def load(source: str, gamma: float | None = None) -> FiniteCMDP:
 
 def solve(
     source: tyro.conf.Positional[str],
-    limit: tuple[float, ...] = (),
+    limit: tuple[str, ...] = (),
     gamma: float | None = None,
     json: bool = False,
 ) -> None:
@@ -63,19 +65,28 @@ def solve(
     Args:
         source: A .json file, toy, implicit-bias, grid:lava, or a Gymnasium id such as
             FrozenLake-v1, CliffWalking-v1, Taxi-v3.
-        limit: Cost limits that replace the ones of the source; `inf` switches one off.
+        limit: Cost limits that replace the ones of the source, one for each constraint; `inf`
+            switches one off. 'c=2 worst 10%' and 'c=2 in 95%' are limits on single episodes, which
+            end after each step with probability 1 - gamma; of several constraints c0, c1, ...
         gamma: Discount; without it that of the file or example, 0.95 for gridworlds and Gymnasium.
         json: Print JSON instead of a table.
     """
     cmdp = load(source, gamma)
+    beyond: dict[int, Limit] = {}
     if limit:
+        given, beyond = _given(limit, cmdp.num_constraints)
         if len(limit) != cmdp.num_constraints:
             raise ValueError(
                 f"limit={limit} names {len(limit)} limits, but {source} has "
                 f"{cmdp.num_constraints} constraint(s): give one for each."
             )
-        cmdp = cmdp.with_limit(*limit)
-    report = solution(cmdp)
+        cmdp = cmdp.with_limit(*given)
+    if len(beyond) > 1:
+        raise ValueError(
+            "only one constraint can have a limit on single episodes: each would be a part of the "
+            "state; give the others a number."
+        )
+    report = episode_solution(cmdp, *next(iter(beyond.items()))) if beyond else solution(cmdp)
     if json:
         print(json_format.dumps(report, indent=2))
     else:
@@ -101,6 +112,59 @@ def solution(cmdp: FiniteCMDP) -> dict[str, Any]:
         "reward_return": best.reward_return,
         "dual_bound": best.bound,
         "constraints": _constraints(cmdp, best, limits),
+        "policy": np.round(best.policy, 12).tolist(),
+        "occupancy": np.round(best.occupancy, 15).tolist(),
+    }
+
+
+def _given(words: Sequence[str], count: int) -> tuple[list[float], dict[int, Limit]]:
+    """Numbers for the constraints in their order, and limits on single episodes by their place."""
+    numbers: list[float] = []
+    beyond: dict[int, Limit] = {}
+    names = ["c"] if count == 1 else [f"c{i}" for i in range(count)]
+    for i, word in enumerate(words):
+        name, equals, text = word.rpartition("=")
+        if equals and name not in names:
+            raise ValueError(f"no constraint is called '{name}'; known are {', '.join(names)}.")
+        place = names.index(name) if equals else i
+        try:
+            numbers.append(float(text))
+        except ValueError:
+            beyond[place] = parse_limit(text, name)
+            numbers.append(np.inf)
+    return numbers, beyond
+
+
+def episode_solution(cmdp: FiniteCMDP, constraint: int, limit: Limit) -> dict[str, Any]:
+    """The optimum over policies of (state, spent) as plain data; as `solution`."""
+    from holdfast.tabular.budget import best_within
+
+    try:
+        found = best_within(cmdp, constraint, limit)
+    except InfeasibleLimits as error:
+        return {
+            "status": "infeasible",
+            "message": f"no policy keeps '{limit}'",
+            "cost_limit": [str(limit)],
+            "excess": error.excess.tolist(),
+        }
+    best = found.best
+    limits = [None if np.isinf(b) else float(b) for b in found.cmdp.cost_limit]
+    rows = _constraints(found.cmdp, best, limits)
+    rows[constraint] |= {
+        "kind": str(limit),
+        "quantity": limit.quantity,
+        "limited": found.value,
+        "shadow_price": found.price,
+        "level": found.level if limit.kind == "tail" else None,
+    }
+    return {
+        "status": "optimal",
+        "reward_return": best.reward_return,
+        "dual_bound": best.bound,
+        "constraints": rows,
+        "spent_unit": found.unit,
+        "amounts": found.amounts,
         "policy": np.round(best.policy, 12).tolist(),
         "occupancy": np.round(best.occupancy, 15).tolist(),
     }
@@ -135,12 +199,19 @@ def show_solution(source: str, report: dict[str, Any]) -> None:
     for i, row in enumerate(report["constraints"]):
         limit = "inf" if row["cost_limit"] is None else f"{row['cost_limit']:.6g}"
         price = f"{row['shadow_price']:.6g}"
-        table.add_row(str(i), f"{row['cost_return']:.6g}", limit, row["state"], price)
+        value = f"{row['cost_return']:.6g}"
+        if "kind" in row:
+            console.print(f"{row['quantity']}: {row['limited']:.6g}, limit {row['kind']}")
+            limit = row["kind"]
+        table.add_row(str(i), value, limit, row["state"], price)
     console.print(table)
-    policy = report["policy"]
-    table = Table("state", *(f"a{a}" for a in range(len(policy[0]))), box=None)
+    policy, amounts = report["policy"], report.get("amounts", 0)
+    first = ("state", "spent") if amounts else ("state",)
+    table = Table(*first, *(f"a{a}" for a in range(len(policy[0]))), box=None)
     for s, row in enumerate(policy[:SHOWN_STATES]):
-        table.add_row(str(s), *(f"{p:.4f}" if p > 5e-5 else "·" for p in row))
+        spent = f"{s % amounts * report['spent_unit']:g}" if amounts else ""
+        place = (str(s // amounts), spent) if amounts else (str(s),)
+        table.add_row(*place, *(f"{p:.4f}" if p > 5e-5 else "·" for p in row))
     console.print(table)
     if len(policy) > SHOWN_STATES:
         console.print(f"... and {len(policy) - SHOWN_STATES} more states; --json shows all")

@@ -50,7 +50,8 @@ def evaluate_command(
             --evaluate-every), or that of an epoch whose checkpoint is kept.
         judging: Which episodes, and how many.
         environment: Judge it elsewhere.
-        limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
+        limit: Judge by another limit, such as 10, spill=10 or 'spill=10 worst 5%'; repeat it for
+            several.
         perturb: Other conditions: mass=+20% friction=-30% (native tasks), sensor-noise=0.05,
             action-delay=2; several values (mass=-20%,0,+20%) make a grid.
         json: Print JSON instead of a table.
@@ -106,9 +107,9 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
     how = "most likely actions" if first.deterministic else "sampled actions"
     table = Table(title=f"{len(first.returns)} fresh episodes of each, {how}", title_justify="left")
     table.add_column("condition")
-    for name, limit in first.limits.items():
+    for name, claim in first.claims.items():
         label = "cost" if name == "cost" else f"cost: {name}"
-        table.add_column(Text(f"{label} (limit {limit:g})"), justify="right")
+        table.add_column(Text(f"{label} (limit {claim})"), justify="right")
     table.add_column("return", justify="right")
     table.add_column("proved safe at 95 %")
     colour = {"yes": "green", "no": "red", "undecided": "yellow"}

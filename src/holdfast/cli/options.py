@@ -53,8 +53,9 @@ class Options:
 
     steps: int
     cost_limit: float | None
-    limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=NUMBER")] = ()
-    """A constraint of its own with its limit, such as hazards=25; repeat it for several."""
+    limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=LIMIT")] = ()
+    """A constraint of its own with its limit: hazards=25 (the mean), 'hazards=25 worst 5%' (the
+    tail) or 'hazards=25 in 95%' (the chance); repeat it for several."""
     seed: int
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", aliases=["-o"])] = None
     """The run folder; by default runs/ALGO_ENV_seedN_TIME."""

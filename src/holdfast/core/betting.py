@@ -53,13 +53,13 @@ def log_capital(gain: Array, stakes: Array = STAKES, weights: Array = WEIGHTS) -
 def upper_bound(costs: Array, bound: float, level: float = 0.95) -> float:
     """Upper confidence bound on the mean of costs [n] in [0, bound]; at most `bound`."""
     refuted = lambda m: _ever(below_gain(costs, m, bound), level)
-    return _boundary(refuted, bound, 0.0)
+    return boundary(refuted, bound, 0.0)
 
 
 def lower_bound(costs: Array, level: float = 0.95) -> float:
     """Lower confidence bound on the mean of costs [n] that are not negative; at least 0."""
     refuted = lambda m: _ever(above_gain(costs, m), level)
-    return _boundary(refuted, 0.0, float(costs.max()))
+    return boundary(refuted, 0.0, float(costs.max()))
 
 
 def episodes_left(gain: Array, level: float = 0.95) -> float:
@@ -79,9 +79,11 @@ def _ever(gain: Array, level: float) -> bool:
     return float(log_capital(gain).max()) >= -math.log(1.0 - level)
 
 
-def _boundary(refuted: Callable[[float], bool], outer: float, inner: float) -> float:
+def boundary(
+    refuted: Callable[[float], bool], outer: float, inner: float, halvings: int = 40
+) -> float:
     """The last value towards `inner` that is refuted, from `outer` on; `outer` if none is."""
-    for _ in range(40):
+    for _ in range(halvings):
         middle = 0.5 * (outer + inner)
         if refuted(middle):
             outer = middle

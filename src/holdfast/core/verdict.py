@@ -18,14 +18,16 @@ It is given twice.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special  # scipy.stats would cost half a second at every start
 
-from holdfast.core import betting
+from holdfast.core import betting, tail_bounds
+from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.stats import Array, Estimate
+from holdfast.core.tails import above, quantile
 
 Answer = Literal["yes", "no", "undecided"]
 FEWEST = 10  # episodes below which nothing is indicated: neither spread nor skewness is known
@@ -33,7 +35,8 @@ FEWEST = 10  # episodes below which nothing is indicated: neither spread nor ske
 
 @dataclass(frozen=True)
 class Bounds:
-    """One-sided confidence bounds on the mean cost, and what they say; one entry a constraint."""
+    """One-sided confidence bounds on what is limited (the mean, the tail, the chance), and what
+    they say; one entry a constraint."""
 
     answer: Answer
     lower: tuple[float, ...]
@@ -53,7 +56,10 @@ class Verdict:
     seen: Bounds
     """If the tail is as seen; infinite where all episodes cost the same."""
     mean: tuple[float, ...]
-    limits: tuple[float, ...]
+    """Of the costs, whatever the limit is on."""
+    value: tuple[float, ...]
+    """What is limited, as measured."""
+    claims: tuple[Limit, ...]
     cost_bounds: tuple[float, ...] | None
     """B: the most that one episode can cost."""
     episodes: int
@@ -64,6 +70,11 @@ class Verdict:
     level: float
     names: tuple[str, ...] = ()
     """Of the constraints, where a sentence must say which one it speaks of."""
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """b of each."""
+        return tuple(claim.amount for claim in self.claims)
 
     @property
     def safe(self) -> Answer:
@@ -82,48 +93,62 @@ class Verdict:
     def _worst(self) -> int:
         """The constraint to speak of: the one that decides, else the one furthest from proof."""
         reach = self.proved.lower if self.safe == "no" else self.proved.upper
-        reach = reach if np.isfinite(reach).all() else self.mean
-        return int(np.argmax(np.subtract(reach, self.limits) / np.maximum(self.limits, 1e-9)))
+        reach = reach if np.isfinite(reach).all() else self.value
+        wanted = [claim.bound for claim in self.claims]
+        return int(np.argmax(np.subtract(reach, wanted) / np.maximum(wanted, 1e-9)))
 
     @property
     def _cost(self) -> str:
-        return f"mean cost of {self.names[self._worst]}" if self.names else "mean cost"
+        what, i = self.claims[self._worst].quantity, self._worst
+        kind = self.claims[i].kind
+        if not self.names:
+            return what
+        return f"{what} of {self.names[i]}" if kind == "mean" else f"{what} ({self.names[i]})"
 
     @property
     def proved_sentence(self) -> str:
         """What is proved, in plain words."""
-        i, b, cost = self._worst, self.limits[self._worst], self._cost
-        start = f"Safe, proved at {self.level:.0%}: {self.safe}"
-        given = f"({self.episodes} episodes, mean cost {self.mean[i]:.2f}, limit {b:g})."
-        low, high = self.proved.lower[i], self.proved.upper[i]
+        i, claim, cost = self._worst, self.claims[self._worst], self._cost
+        start, show = f"Safe, proved at {self.level:.0%}: {self.safe}", claim.shown
+        seen = f"mean cost {self.mean[i]:.2f}"
+        seen += "" if claim.kind == "mean" else f", {claim.kind} {show(self.value[i])}"
+        given = f"({self.episodes} episodes, {seen}, limit {claim})."
+        low, high = show(self.proved.lower[i]), show(self.proved.upper[i])
         if self.safe == "no":
-            return f"{start}; the {cost} is above {low:.2f} {given}"
-        if self.cost_bounds is None:
+            return f"{start}; the {cost} is above {low} {given}"
+        if self.cost_bounds is None and claim.kind != "chance":
             return (
                 f"{start}, as no bound on the cost of an episode is known: pass the most that one "
                 f"can cost as cost_bound= (--cost-bound) {given.replace('mean cost', cost)}"
             )
-        law = f"whatever the law of costs in [0, {self.cost_bounds[i]:g}]"
+        law = "whatever the law of costs"
+        if self.cost_bounds is not None and claim.kind != "chance":
+            law += f" in [0, {self.cost_bounds[i]:g}]"
         if self.safe == "yes":
-            return f"{start}; the {cost} is below {high:.2f}, {law} {given}"
+            return f"{start}; the {cost} is below {high}, {law} {given}"
         more = f"; about {self.more:,.0f} more should decide" if math.isfinite(self.more) else ""
-        return f"{start}; the {cost} is in [{low:.2f}, {high:.2f}], {law} {given[:-2]}{more})."
+        return f"{start}; the {cost} is in [{low}, {high}], {law} {given[:-2]}{more})."
 
     @property
     def seen_sentence(self) -> str:
         """What holds if the tail is as seen, in plain words."""
-        i = self._worst
-        if self.episodes < FEWEST:
-            return f"If the tail is as seen: undecided, {FEWEST} episodes are the fewest to tell."
+        i, fewest = self._worst, max(map(_fewest, self.claims))
+        if self.episodes < fewest:
+            return f"If the tail is as seen: undecided, {fewest} episodes are the fewest to tell."
         if not math.isfinite(self.seen.upper[i]):
             return "If the tail is as seen: undecided, all episodes cost the same, none shows one."
-        interval = f"[{self.seen.lower[i]:.2f}, {self.seen.upper[i]:.2f}]"
+        show = self.claims[i].shown
+        interval = f"[{show(self.seen.lower[i])}, {show(self.seen.upper[i])}]"
         return f"If the tail is as seen: {self.indicated}; the {self._cost} is in {interval}."
+
+
+Limits = ArrayLike | Limit | str | Sequence[Limit | str | float]
+"""Numbers limit means; other kinds are `Limit`s or their texts."""
 
 
 def verdict(
     costs: ArrayLike,
-    limits: ArrayLike,
+    limits: Limits,
     cost_bounds: ArrayLike | None = None,
     level: float = 0.95,
     names: Sequence[str] = (),
@@ -135,7 +160,8 @@ def verdict(
     the full level (intersection-union); "no" needs only one above, so the error is shared among
     them (Bonferroni). `names` of several constraints tell which one a sentence speaks of.
     """
-    table, wanted = _finite(costs), np.atleast_1d(np.asarray(limits, np.float64))
+    claims = _claims(limits)
+    table, wanted = _finite(costs), np.array([claim.bound for claim in claims])
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or wanted.shape != table.shape[1:]:
         raise ValueError(
@@ -144,29 +170,30 @@ def verdict(
         )
     shared = 1.0 - (1.0 - _checked(level)) / wanted.size
     most = None if cost_bounds is None else _bounded(table, cost_bounds)
+    each = list(zip(claims, table.T, most if most is not None else [None] * wanted.size))  # noqa: B905
     proved = _judged(
-        [betting.lower_bound(c, shared) if c.min() >= 0 else -math.inf for c in table.T],
-        [math.inf] * wanted.size
-        if most is None
-        else [betting.upper_bound(c, at_most, level) for c, at_most in zip(table.T, most)],  # noqa: B905
+        [_proved_lower(claim, c, shared) for claim, c, _ in each],
+        [_proved_upper(claim, c, top, level) for claim, c, top in each],
         wanted,
     )
     seen = _judged(
-        # Costs that are never negative have no negative mean.
-        [max(seen_lower_bound(c, shared), 0.0 if c.min() >= 0 else -math.inf) for c in table.T],
-        [seen_upper_bound(column, level) for column in table.T],
+        [_seen_bounds(claim, c, shared)[0] for claim, c, _ in each],
+        [_seen_bounds(claim, c, level)[1] for claim, c, _ in each],
         wanted,
     )
-    broken = int((table > wanted).any(axis=1).sum())
+    broken = int(above(table, np.array([claim.amount for claim in claims])).any(axis=1).sum())
     plain = lambda values: tuple(float(value) for value in values)
     return Verdict(
         proved,
-        seen if len(table) >= FEWEST else Bounds("undecided", seen.lower, seen.upper),
+        seen
+        if len(table) >= max(map(_fewest, claims))
+        else Bounds("undecided", seen.lower, seen.upper),
         mean=plain(table.mean(axis=0)),
-        limits=plain(wanted),
+        value=plain(_measured(claim, c).mean() for claim, c, _ in each),
+        claims=claims,
         cost_bounds=None if most is None else plain(most),
         episodes=len(table),
-        more=_more(table, wanted, most, level) if proved.answer == "undecided" else 0.0,
+        more=_more(each, level) if proved.answer == "undecided" else 0.0,
         violating=binomial_interval(broken, len(table), level),
         level=level,
         names=tuple(names),
@@ -182,19 +209,78 @@ def _judged(lower: list[float], upper: list[float], limits: Array) -> Bounds:
     return Bounds(answer, tuple(lower), tuple(upper))
 
 
-def _more(table: Array, limits: Array, most: Array | None, level: float) -> float:
+Column = tuple[Limit, Array, float | None]
+"""What is limited, the costs of episodes [n] and the most that one can cost, if known."""
+
+
+def _claims(limits: Limits) -> tuple[Limit, ...]:
+    """One for each constraint, as verdicts are given on them."""
+    given: Any = [limits] if isinstance(limits, str | Limit) else np.atleast_1d(np.array(limits))
+    known = [limit if isinstance(limit, str | Limit) else float(limit) for limit in given]
+    return tuple(parse_limit(limit).judged for limit in known)
+
+
+def _fewest(claim: Limit) -> int:
+    """Episodes below which nothing is indicated: of a tail, two must lie in it."""
+    return max(FEWEST, math.ceil(2 / claim.share)) if claim.kind == "tail" else FEWEST
+
+
+def _measured(claim: Limit, costs: Array) -> Array:
+    """[n] numbers whose mean is what is limited."""
+    if claim.kind == "tail":
+        level = quantile(costs, claim.share)
+        return level + np.maximum(costs - level, 0.0) / claim.share
+    return above(costs, claim.amount).astype(np.float64) if claim.kind == "chance" else costs
+
+
+def _proved_lower(claim: Limit, costs: Array, level: float) -> float:
+    if costs.min() < 0:
+        return -math.inf
+    if claim.kind == "tail":
+        return tail_bounds.lower_bound(costs, claim.share, level)
+    return betting.lower_bound(_measured(claim, costs), level)
+
+
+def _proved_upper(claim: Limit, costs: Array, most: float | None, level: float) -> float:
+    if claim.kind == "chance":
+        return betting.upper_bound(_measured(claim, costs), 1.0, level)
+    if most is None:
+        return math.inf
+    if claim.kind == "tail":
+        return tail_bounds.upper_bound(costs, claim.share, claim.amount, most, level)
+    return betting.upper_bound(costs, most, level)
+
+
+def _seen_bounds(claim: Limit, costs: Array, level: float) -> tuple[float, float]:
+    """(lower, upper) if the tail is as seen; each holds with the level by itself."""
+    numbers = _measured(claim, costs)
+    if claim.kind == "chance":
+        found = binomial_interval(int(numbers.sum()), len(numbers), 2 * level - 1)
+        return found.low, found.high
+    least = 0.0 if numbers.min() >= 0 else -math.inf  # costs that are never negative
+    return max(seen_lower_bound(numbers, level), least), seen_upper_bound(numbers, level)
+
+
+def _more(each: Sequence[Column], level: float) -> float:
     """Episodes still expected: all constraints for "yes", the first for "no", what comes first."""
-    shared = 1.0 - (1.0 - level) / limits.size
-    columns = list(zip(table.T, limits, strict=True))
-    no = [
-        betting.episodes_left(betting.above_gain(c, b), shared) for c, b in columns if c.min() >= 0
-    ]
-    yes = [math.inf]
-    if most is not None:
-        tight = [(c, b, top) for (c, b), top in zip(columns, most, strict=True) if b < top]
-        gains = [betting.below_gain(c, b, top) for c, b, top in tight]
-        yes = [betting.episodes_left(gain, level) for gain in gains]
-    return min(max(yes), *no) if no else max(yes)
+    shared = 1.0 - (1.0 - level) / len(each)
+    no, yes = [math.inf], list[float]()
+    for claim, costs, most in each:
+        if claim.kind == "tail":
+            no += [tail_bounds.left_above(costs, claim.share, claim.amount, shared)]
+            if most is None or claim.amount < most:
+                yes += [tail_bounds.left_below(costs, claim.share, claim.amount, most, level)]
+            continue
+        numbers = _measured(claim, costs)
+        top = 1.0 if claim.kind == "chance" else most
+        if costs.min() >= 0:
+            no += [betting.episodes_left(betting.above_gain(numbers, claim.bound), shared)]
+        if top is None:
+            yes += [math.inf]
+        elif claim.bound < top:
+            gain = betting.below_gain(numbers, claim.bound, top)
+            yes += [betting.episodes_left(gain, level)]
+    return min(max(yes), *no)
 
 
 def seen_upper_bound(costs: ArrayLike, level: float = 0.95) -> float:

@@ -105,6 +105,8 @@ class Facts:
     """The most that one step can cost, for each constraint; costs are never negative then."""
     cost_limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """The limits that the task declares, by the names of constraints."""
+    budget_names: tuple[str, ...] = ()
+    """Costs of whose budgets the share that is left stands behind each observation."""
     cost_parts: tuple[str, ...] = ()
     """Names of the costs that its one cost is the sum of."""
     time_limit: int | None = None

@@ -8,6 +8,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from holdfast.envs import native
 from holdfast.envs.base import VecEnv, Vectorise
+from holdfast.envs.budget import Budgets, with_budgets
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.env import open_foreign
 from holdfast.envs.foreign.references import load
@@ -46,6 +47,7 @@ def make_env(
     clip_actions: bool = True,
     timeout: float = 0.0,
     cluster: str | None = None,
+    budgets: Budgets | None = None,
 ) -> VecEnv:
     """Native task id, probe id, a batch (VecEnv, VectorEnv), or what makes environments.
 
@@ -56,13 +58,14 @@ def make_env(
     `clip_actions` and `timeout` concern foreign environments: whether actions are clipped to the
     bounds of the Box, and the seconds that a step may take (0: any number). Functional environments
     (JAX) share the devices; of those one instance serves a whole batch. With a `cluster`, the
-    address of Ray, the workers are actors there.
+    address of Ray, the workers are actors there. What is left of the `budgets` stands behind each
+    observation.
     """
     start = _starts(cluster, env, num_envs, workers, lockstep)
     costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
     if isinstance(env, str) and is_task(env):
         _refuse_for_task(env, costs, env_args)
-        return _make_task(env, num_envs, constraints, workers, lockstep, start)
+        return _make_task(env, num_envs, constraints, workers, lockstep, start, budgets)
     source = env if is_vectorised(env) else find_source(env, env_args)
     whole = isinstance(source, Factory) and source.takes_num_envs
     first = source(num_envs=num_envs) if isinstance(source, Factory) and whole else None
@@ -74,18 +77,20 @@ def make_env(
         _refuse_another_number(source, num_envs)
         if isinstance(source, VecEnv):
             _refuse_for_vec_env(source, constraints, costs)
-            return source
-        return ForeignVectorEnv(source, constraints, costs, clip_actions, made, timeout)
+            return with_budgets(source, budgets)
+        batch = ForeignVectorEnv(source, constraints, costs, clip_actions, made, timeout)
+        return with_budgets(batch, budgets)
     if is_functional(first):  # what a function makes is known only once it is made
         source = described(first, label_of(source))
     if isinstance(source, Functional):
         _refuse_for_functional(source, vectorise, workers)
-        return _make_functional(source, num_envs, constraints, costs, clip_actions)
+        return _make_functional(source, num_envs, constraints, costs, clip_actions, budgets)
     if vectorise == "auto" and lockstep and not workers:
         vectorise = "sync"
     return open_foreign(
         source, num_envs, constraints=constraints, cost=costs, vectorise=vectorise,
         workers=workers, clip_actions=clip_actions, timeout=timeout, first=first, start=start,
+        budgets=budgets,
     )  # fmt: skip
 
 
@@ -141,13 +146,16 @@ def _make_task(
     workers: int,
     lockstep: bool,
     start: Start | None,
+    budgets: Budgets | None,
 ) -> VecEnv:
     if env in PROBES:
-        return ProbeEnv(PROBES[env], num_envs, constraints)
+        return with_budgets(ProbeEnv(PROBES[env], num_envs, constraints), budgets)
     count = workers or (1 if lockstep else cores())
     count = 0 if (count == 1 or num_envs == 1) and start is None else count
     names = None if constraints is None else tuple(constraints)
-    return native.make(env, num_envs, constraints=names, workers=count, start=start)
+    return native.make(
+        env, num_envs, constraints=names, workers=count, start=start, budgets=budgets
+    )
 
 
 def _make_functional(
@@ -156,11 +164,16 @@ def _make_functional(
     constraints: Sequence[str] | None,
     cost: CostFunction | None,
     clip_actions: bool,
+    budgets: Budgets | None,
 ) -> VecEnv:
-    from holdfast.envs.functional.env import FunctionalEnv  # only here is JAX needed to open
+    from holdfast.envs.functional.budget import BudgetedDynamics  # only here is JAX needed to open
+    from holdfast.envs.functional.env import FunctionalEnv
     from holdfast.envs.functional.states import read_dynamics
 
-    return FunctionalEnv(read_dynamics(source, constraints, cost, clip_actions), num_envs)
+    dynamics = read_dynamics(source, constraints, cost, clip_actions)
+    if budgets is not None:
+        dynamics = BudgetedDynamics.of(dynamics, budgets)
+    return FunctionalEnv(dynamics, num_envs)
 
 
 def known_ids() -> tuple[str, ...]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.base import Alterable, Floats, Snapshot, Step, VecEnv, adopt
+from holdfast.envs.budget import Budgeted
 from holdfast.envs.foreign.spaces import still_action
 from holdfast.settings import nearest
 
@@ -90,12 +91,13 @@ def _number(text: str, name: str) -> Any:
 def perturbed(env: VecEnv, how: Perturbation, deviation: NDArray[np.float64]) -> VecEnv:
     """The batch under a condition; `deviation` [O] is the unit of the noise on observations."""
     if how.mass or how.friction:
-        if not isinstance(env, Alterable):
+        bare = env.inner if isinstance(env, Budgeted) else env
+        if not isinstance(bare, Alterable):
             raise ValueError(
                 "mass and friction can be changed in native tasks only; sensor-noise and "
                 "action-delay in any environment."
             )
-        env.alter(1.0 + how.mass, 1.0 + how.friction)
+        bare.alter(1.0 + how.mass, 1.0 + how.friction)
     if how.sensor_noise or how.action_delay:
         return Perturbed(env, how.sensor_noise * deviation, how.action_delay)
     return env

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.acting import Float32
 from holdfast.export import numpy_policy
-from holdfast.export.parts import apart, nested, possible
+from holdfast.export.parts import BUDGET, apart, nested, possible
 from holdfast.export.portable import Portable
 from holdfast.process import optional
 
@@ -86,11 +86,13 @@ def numpy_heads(policy: Portable, content: bytes) -> Heads:
         obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
     ) -> tuple[NDArray[Any], ...]:
         noise = policy.actor.draw(np.random.default_rng(seed), (1, len(obs)))[0]
-        given = nested(policy.given, iter(apart(policy.parts, obs).values()))
+        leaves = apart(policy.parts, obs)
+        left = leaves.pop(BUDGET, None)
+        given = nested(policy.given, iter(leaves.values()))
         if memory is None:
-            return reader(given), reader(given, noise)
-        action, kept = reader(given, memory=memory)
-        return action, reader(given, noise, memory)[0], kept
+            return reader(given, budget=left), reader(given, noise, budget=left)
+        action, kept = reader(given, memory=memory, budget=left)
+        return action, reader(given, noise, memory, left)[0], kept
 
     return heads
 

@@ -7,6 +7,10 @@
     action       [n, ...]        the most likely action, as the environment takes it
     sampled      the same, drawn with `noise` (m = n, or 1 for all)
 
+A policy with a limit beyond the mean has one more input:
+
+    budget       double [n, k]   of each such limit the share that is left, (b − cost so far) / b
+
 A policy that remembers has two more:
 
     memory       float [m, H]    what it remembers; may be left out where episodes begin: 0

@@ -79,13 +79,19 @@ class Policy:
                 f"'{file}' is no policy that holdfast exported ({error!r:.200})."
             ) from error
 
-    def __call__(self, observation: Any, noise: Any = None, memory: Any = None) -> Any:
+    def __call__(
+        self, observation: Any, noise: Any = None, memory: Any = None, budget: Any = None
+    ) -> Any:
         """The action for one observation, or those for a batch with a leading axis everywhere.
 
         A policy that remembers returns (action, memory): pass that memory with the next
         observation, and None where an episode begins (in a batch: 0 in the rows where one does).
+
+        A policy with budgets (`about["budgets"]`) takes the share of each that is left, in [-1, 1]:
+        (b - cost so far) / b.
         """
-        flat = [self.flatten(observation, part) for part in self.parts]
+        given = {"observation": observation, "budget": budget}
+        flat = [self.flatten(given[part.get("root", "observation")], part) for part in self.parts]
         action, kept = self.act(np.concatenate([x for x, _ in flat], 1), noise, memory)
         action, kept = (action[0], kept[0]) if flat[0][1] else (action, kept)
         return (action, kept) if self.memory else action
@@ -97,6 +103,8 @@ class Policy:
                 value = value[key]
         except (KeyError, IndexError, TypeError):
             raise ValueError(f"an observation lacks the part {part['path']}.") from None
+        if value is None:
+            raise ValueError("this policy takes budget=, the share of each budget that is left.")
         seen, shape = np.asarray(value, np.float64), tuple(part["shape"])
         single = seen.ndim == len(shape)
         if seen.shape[0 if single else 1 :] != shape:

@@ -19,6 +19,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 WHOLE = "observation"
+BUDGET = "budget"
+"""Name of the input for what is left of the budgets, in [-1, 1]."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,12 @@ class Part:
     """Of choices: how many there are for each number."""
     starts: tuple[int, ...] = ()
     """Of choices: what the first of each is called."""
+    root: str = WHOLE
+    """The input that it belongs to."""
 
     @property
     def name(self) -> str:
-        return "/".join([WHOLE, *map(str, self.path)])
+        return "/".join([self.root, *map(str, self.path)])
 
     @property
     def width(self) -> int:

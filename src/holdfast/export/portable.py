@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdfast.envs.acting import Actor, Arrays, Float32, action_map, box_scale
 from holdfast.envs.base import ActionSpace
 from holdfast.envs.foreign.spaces import plain_action_space, to_native
-from holdfast.export.parts import Part, parts_of
+from holdfast.export.parts import BUDGET, Part, parts_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Portable:
     """Where it comes from, as plain data; kept in the file."""
     observed: gym.spaces.Space[Any] | None = None
     """Of observations, as the environment gives them; None: flat."""
+    budgets: tuple[str, ...] = ()
+    """Costs of whose budgets the share that is left is an input of its own, `budget`."""
 
     @property
     def obs_size(self) -> int:
@@ -40,13 +42,15 @@ class Portable:
     def given(self) -> gym.spaces.Space[Any]:
         """Of observations as an export takes them: flat where they are of no known kind."""
         if self.observed is None or parts_of(self.observed) is None:
-            return gym.spaces.Box(-np.inf, np.inf, (self.obs_size,), np.float64)
+            size = self.obs_size - len(self.budgets)
+            return gym.spaces.Box(-np.inf, np.inf, (size,), np.float64)
         return self.observed
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What an observation consists of."""
-        return parts_of(self.given) or ()
+        """What an observation consists of, and what is left of the budgets."""
+        left = (Part((), (len(self.budgets),), root=BUDGET),) if self.budgets else ()
+        return (parts_of(self.given) or ()) + left
 
     @cached_property
     def plain(self) -> ActionSpace:

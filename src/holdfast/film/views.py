@@ -16,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from numpy.typing import NDArray
 
 from holdfast.envs.base import VecEnv
+from holdfast.envs.budget import Budgeted
 from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import is_unnamed
@@ -79,10 +80,11 @@ def open_view(
     alone = replace(run, num_envs=1, epoch_steps=max(run.epoch_steps, 1), workers=1)
     if isinstance(source, str) and (source in known_ids() or is_suite_id(source)):
         env = open_env(alone, source, cost, to_evaluate=True)
-        if not isinstance(env, Simulated) or mode == "none":
+        bare = env.inner if isinstance(env, Budgeted) else env
+        if not isinstance(bare, Simulated) or mode == "none":
             return _blind(env)
         try:
-            return _native(env, mode)
+            return _native(env, bare, mode)
         except RuntimeError as error:  # it says what to install
             env.close()
             raise NotDrawn(str(error)) from error
@@ -150,13 +152,13 @@ def _need_display() -> None:
         ) from error
 
 
-def _native(env: Any, mode: Mode) -> View:
+def _native(env: VecEnv, drawn: Simulated, mode: Mode) -> View:
     from holdfast.envs.native.gym.render import Painter, Window
 
     if mode == "human":
-        window = Window(env.simulation)
+        window = Window(drawn.simulation)
         return View(env, None, lambda: (window.show(), time.sleep(PACE))[0], window.close)
-    painter = Painter(env.simulation, *SIZE, rings=False)
+    painter = Painter(drawn.simulation, *SIZE, rings=False)
     return View(env, painter.frame, None, painter.close)
 
 

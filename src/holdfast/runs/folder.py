@@ -28,7 +28,7 @@ from holdfast.runs.places import here
 from holdfast.runs.progress import EVALUATIONS, read_rows
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.runs.trust import is_remembered
-from holdfast.train.environment import Spaces, refuse_biased
+from holdfast.train.environment import Spaces, refuse_biased, refuse_untold
 from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
@@ -85,6 +85,7 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
             f"'{path}' exists and is not empty: {go_on}choose another folder with out=."
         )
     refuse_biased(run, env)
+    refuse_untold(run, env)
     folder = Folder(path, run, Spaces.of(run, env))
     first_state(run, folder.spaces, shapes_only=True)  # refuses what could not be trained
     path.mkdir(parents=True, exist_ok=True)
@@ -131,7 +132,7 @@ def open_folder(path: Path) -> Folder:
         flat = gym.spaces.Box(-np.inf, np.inf, (_flat_size(data["observation"]),), np.float64)
         action = parse_space(data["action"])
         _refuse_action(action)
-        limits = read_limits(data["limits"])
+        limits, run = read_limits(data["limits"]), from_json(data["run"])
         native = data.get("native", {})
         seen, done = native.get("observation"), native.get("action")
         spaces = Spaces(
@@ -140,8 +141,9 @@ def open_folder(path: Path) -> Folder:
             limits,
             (parse_space(seen) if seen else None) or flat,
             (parse_space(done) if done else None) or action,
+            tuple(name for name, limit in run.kinds.items() if limit.kind != "mean"),
         )
-        return Folder(path, from_json(data["run"]), spaces)
+        return Folder(path, run, spaces)
     except MALFORMED as error:
         raise CheckpointError(
             f"'{path / 'run.json'}' is not a valid run configuration ({reason(error)}); restore it "
@@ -187,6 +189,8 @@ def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -
 
 PARTS = ("normaliser", "episodes", "forecast", "noise")
 """Of a state: dataclasses of arrays and single numbers."""
+TALLY = ("recent", "epochs", "level")
+"""Of the tally: its arrays, stored where a limit is beyond the mean."""
 
 
 def state_arrays(state: State) -> dict[str, NDArray[Any]]:
@@ -197,6 +201,8 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
         arrays |= {f"{name}.{f.name}": np.atleast_1d(getattr(part, f.name)) for f in fields(part)}
     if state.memory.size:
         arrays["memory"] = state.memory
+    if state.tally.beyond:
+        arrays |= {f"tally.{name}": getattr(state.tally, name) for name in TALLY}
     if state.env is not None:
         arrays |= {f"env.{name}": value for name, value in state.env.items()}
     return arrays
@@ -223,6 +229,10 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
         like = getattr(template, name)
         found = {f.name: read(f"{name}.{f.name}", getattr(like, f.name)) for f in fields(like)}
         parts[name] = replace(like, **found)
+    tally = template.tally
+    if tally.beyond:
+        found = {name: read(f"tally.{name}", getattr(tally, name)) for name in TALLY}
+        tally = replace(tally, **found)
     env = {n[4:]: v for n, v in arrays.items() if n.startswith("env.")}
     return State(
         epoch=epoch,
@@ -230,6 +240,7 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
         regret=read("regret", template.regret),
         obs=read("obs", template.obs),
         memory=read("memory", template.memory) if template.memory.size else template.memory,
+        tally=tally,
         env=env or None,
         **parts,
     )

@@ -17,15 +17,17 @@ from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from holdfast.core.policies import Policy
 from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.run import Run
-from holdfast.train.environment import Spaces, refuse_biased, resolve_limits
+from holdfast.train.environment import Spaces, claims, refuse_biased, refuse_untold
 from holdfast.train.epoch import (
     TrainingError,
     advantages_of,
     batch_of,
+    bounded_costs,
     collect_epoch,
     compiled_estimate,
     diagnose,
@@ -73,9 +75,11 @@ def train(
 
     `on_progress` is told, now and then within an epoch, how many steps the run has made.
     """
-    limits = resolve_limits(run, env)
+    spaces = Spaces.of(run, env)
+    limits = np.array([claim.bound for claim in claims(run, spaces.limits)])
     refuse_biased(run, env)
-    state = state or first_state(run, Spaces.of(run, env))
+    refuse_untold(run, env)
+    state = state or first_state(run, spaces)
     estimate, update = compiled_estimate(run), concurrent(split(run.algorithm))
     stitch = resets_each_epoch(run, env)
     resumed = state.epoch > 0
@@ -85,7 +89,9 @@ def train(
         clock = [time.perf_counter()]
         if stitch or index == 1:
             state = reset_state(run, env, state, index)
+        begun = state.episodes.running
         rollout, state = collect_epoch(run, env, state, index, on_progress)
+        rollout, state = bounded_costs(run, state, rollout, begun)
         clock.append(time.perf_counter())
         advantages = advantages_of(rollout, estimate, key_of(run, index, VALUE_NOISE))
         batch, explained = batch_of(run, state, rollout, limits, advantages, index)
@@ -101,7 +107,7 @@ def train(
             state,
             epoch=index,
             learner=learner,
-            regret=state.regret + excess(run, state.episodes, limits),
+            regret=state.regret + excess(run, state.episodes, limits, state.tally),
             noise=next_noise(run, state, limits),
             env=env.snapshot() if env.can_snapshot and not stitch else None,
         )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.limits import Limit
+from holdfast.core.tails import POOL
 from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.budget import Budgets
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.foreign.source import EnvSource
@@ -36,13 +39,37 @@ class Spaces:
     """As the environment gives them, before they are made flat."""
     native_action: gym.Space[Any]
     """As the environment takes them."""
+    budgets: tuple[str, ...] = ()
+    """Costs of whose budgets the share that is left stands behind each observation."""
 
     @classmethod
     def of(cls, run: Run, env: VecEnv) -> Spaces:
         limits = dict(zip(env.cost_names, resolve_limits(run, env).tolist(), strict=True))
         facts = facts_of(env)
         native = facts.native_observation_space, facts.native_action_space
-        return cls(env.observation_space, env.action_space, limits, *native)
+        return cls(env.observation_space, env.action_space, limits, *native, facts.budget_names)
+
+    def with_left(self, flat: NDArray[Any], left: Any) -> NDArray[Any]:
+        """Flat observations [n, O] with the shares of the budgets that are left behind them."""
+        if not self.budgets and left is None:
+            return flat
+        wanted = (len(flat), len(self.budgets))
+        named = f"[{', '.join(self.budgets)}]"
+        if left is None or not self.budgets:
+            raise ValueError(
+                f"this policy acts on what is left of {named}: pass budget=, for each the share "
+                "(b - cost so far) / b."
+                if self.budgets
+                else "this policy has no budget: leave budget= out."
+            )
+        given = np.asarray(left, np.float64)
+        if given.size != wanted[0] * wanted[1] or not np.isfinite(given).all():
+            raise ValueError(
+                f"budget of shape {given.shape} must hold {wanted[1]} finite number(s), for "
+                f"{named}, of each observation."
+            )
+        shares = np.clip(given.reshape(wanted), -1.0, 1.0)
+        return np.concatenate([flat, shares.astype(flat.dtype)], 1)
 
     def fits(self, other: Spaces) -> bool:
         """Whether a policy that learned here can act there, under constraints of the same names."""
@@ -62,7 +89,7 @@ class Spaces:
 
 
 def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
-    """[K] the limit of each of the environment's constraints."""
+    """[K] the limit of each of the environment's constraints: b, whatever it is a limit on."""
     unknown = [name for name in run.limits if name not in env.cost_names]
     if unknown:
         raise ValueError(
@@ -74,7 +101,8 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
     fallback = {
         n: declared.get(n) if run.cost_limit is None else run.cost_limit for n in env.cost_names
     }
-    limits = fallback | run.limits
+    kinds = run.kinds
+    limits = fallback | {name: limit.amount for name, limit in kinds.items()}
     missing = [name for name, limit in limits.items() if limit is None]
     if missing:
         raise ValueError(
@@ -83,7 +111,7 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
             f"`holdfast check {run.env or 'ENV'} --suggest-limit` shows what random actions cost."
         )
     known = {name: float(limit) for name, limit in limits.items() if limit is not None}
-    run.check_costs(known)
+    run.check_costs(known | {name: limit.bound for name, limit in kinds.items()})
     return np.array([known[name] for name in env.cost_names])
 
 
@@ -101,6 +129,33 @@ def _choice(missing: Sequence[str], parts: Sequence[str]) -> str:
 def _listed(names: Sequence[str]) -> str:
     *most, last = (f"'{name}'" for name in names)
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def claims(run: Run, limits: Mapping[str, float]) -> tuple[Limit, ...]:
+    """What is bounded of each constraint, in the order of the resolved limits."""
+    kinds = run.kinds
+    return tuple(kinds.get(name, Limit(limit)) for name, limit in limits.items())
+
+
+def refuse_untold(run: Run, env: VecEnv) -> None:
+    """Limits beyond the mean on what cannot show whether they hold."""
+    beyond = {name: limit for name, limit in run.kinds.items() if limit.kind != "mean"}
+    missing = [name for name in beyond if name not in facts_of(env).budget_names]
+    if missing:
+        raise ValueError(
+            f"the limit {missing[0]}={beyond[missing[0]]} needs its budget in the observations: "
+            "make the batch with holdfast.train.environment.open_env(run, env)."
+        )
+    longest = facts_of(env).time_limit
+    for name, limit in beyond.items():
+        if longest is not None and POOL * run.epoch_steps < limit.fewest * longest:
+            needed = -(-limit.fewest * longest // (POOL * run.num_envs)) * run.num_envs
+            raise ValueError(
+                f"the limit {name}={limit} cannot be told by fewer than {limit.fewest:,} episodes, "
+                f"and {POOL} epochs of {run.epoch_steps} steps may hold only "
+                f"{POOL * run.epoch_steps // longest}: raise epoch_steps to {needed}, or name a "
+                "share that is less rare."
+            )
 
 
 Given = tuple[EnvSource | VecEnv | None, CostFunction | str | None]
@@ -147,6 +202,7 @@ def open_env(
         clip_actions=run.clip_actions != "never",
         timeout=run.step_timeout,
         cluster=cluster,
+        budgets=Budgets.of(run.kinds, penalise=not to_evaluate),
     )
 
 

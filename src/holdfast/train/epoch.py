@@ -19,6 +19,7 @@ from holdfast.core.diagnosis import signal_share, worst_case
 from holdfast.core.episodes import Episodes, observes_every_age
 from holdfast.core.estimate import episode_numbers, estimate
 from holdfast.core.noise_time import NoiseTime
+from holdfast.core.tails import Tally
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, in_units
 from holdfast.envs.base import Floats, OnProgress, VecEnv
@@ -135,7 +136,7 @@ def batch_of(
     explained = [float(x) for x in np.asarray(parts.pop("explained"))]
     size = rollout.reward.size
     number = lambda x: jnp.asarray(x, jnp.float32)
-    cost, error, length = cost_estimate(run, state.episodes)
+    cost, error, length = measured(run, state)
     batch = Batch(
         obs=jnp.asarray(rollout.obs if state.memory.size else rollout.obs.reshape(size, -1)),
         action=jnp.asarray(rollout.action.reshape(size, -1)),
@@ -169,10 +170,34 @@ def cost_estimate(run: Run, episodes: Episodes) -> tuple[Floats, Floats, float]:
     return known[columns], error[columns], float(known[1])
 
 
-def excess(run: Run, episodes: Episodes, limits: Floats) -> Floats:
-    """[2, K] positive part of (smoothed, raw) cost minus limit in this epoch."""
+def measured(run: Run, state: State) -> tuple[Floats, Floats, float]:
+    """`cost_estimate` with the tail or the chance in place of a mean, where the limit is on it."""
+    cost, error, length = cost_estimate(run, state.episodes)
+    return *state.tally.override(cost, error), length
+
+
+def bounded_costs(run: Run, state: State, rollout: Rollout, start: Floats) -> tuple[Rollout, State]:
+    """The rollout with the costs that limits beyond the mean are on, and the state that knows them.
+
+    `start` [N, 2 + 2K] are the sums of the episodes in which the epoch began.
+    """
+    if not state.tally.beyond:
+        return rollout, state
+    spent = start[:, 2 : 2 + state.episodes.constraints]
+    tally, cost = state.tally.advance(rollout.cost, rollout.done, spent, start[:, 1])
+    return replace(rollout, cost=cost), replace(state, tally=tally)
+
+
+def excess(run: Run, episodes: Episodes, limits: Floats, tally: Tally | None = None) -> Floats:
+    """[2, K] positive part of (smoothed, raw) cost minus limit in this epoch.
+
+    Of a tail or a chance: of its (pooled, raw) estimate.
+    """
     columns = cost_columns(run, episodes)
     both = np.stack([episodes.smooth[columns], episodes.raw[columns]])
+    for k in tally.beyond if tally else ():
+        assert tally is not None
+        both[:, k] = tally.pooled()[0][k], tally.epochs[-1, 0, k]
     return np.maximum(both - limits, 0.0)
 
 
@@ -189,7 +214,7 @@ def with_forecast(
     """The state with what the update predicts [K], if it does, and the columns that tell of it."""
     if spent is None:
         return state, {}
-    forecast, realised = state.forecast.after(cost_estimate(run, state.episodes)[0], spent)
+    forecast, realised = state.forecast.after(measured(run, state)[0], spent)
     metrics = {"spent": forecast.spent, "realised": realised, "spent_ratio": forecast.ratio}
     ends = ["", *(f"/{cost}" for cost in env.cost_names)] if len(env.cost_names) > 1 else [""]
     row = {f"{name}{end}": float(v[i]) for name, v in metrics.items() for i, end in enumerate(ends)}
@@ -240,6 +265,19 @@ _worst_case = jax.jit(worst_case)
 _signal_share = jax.jit(signal_share, static_argnums=2)
 
 
+def beyond_columns(env: VecEnv, state: State) -> dict[str, float]:
+    """What limits beyond the mean are on, with its error: `tail`, `chance`, and a tail's ν."""
+    row, tally = dict[str, float](), state.tally
+    value, error = tally.pooled() if tally.beyond else (np.zeros(0), np.zeros(0))
+    for k in tally.beyond:
+        name = tally.limits[k].kind
+        end = f"/{env.cost_names[k]}" if len(env.cost_names) > 1 else ""
+        row |= {f"{name}{end}": float(value[k]), f"{name}_error{end}": float(error[k])}
+        if name == "tail":
+            row[f"tail_level{end}"] = float(tally.level[k])
+    return row
+
+
 def progress_row(
     run: Run, env: VecEnv, state: State, metrics: Mapping[str, float], clock: list[float]
 ) -> dict[str, float | int]:
@@ -264,6 +302,7 @@ def progress_row(
             row[f"cost_regret/{name}"] = float(state.regret[0, i])
             row[f"ep_cost_raw/{name}"] = float(raw[columns][i])
             row[f"cost_regret_raw/{name}"] = float(state.regret[1, i])
+    row |= beyond_columns(env, state)
     for name in ("kl", "divergence", "recovering"):
         row[name] = 0
     row |= {name: int(v) if isinstance(v, bool | int) else v for name, v in metrics.items()}

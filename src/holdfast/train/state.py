@@ -20,13 +20,14 @@ from holdfast.core.episodes import Episodes, Forecast
 from holdfast.core.networks import Network
 from holdfast.core.noise_time import NoiseTime
 from holdfast.core.policies import Gaussian, Policy, init_categorical, init_gaussian
+from holdfast.core.tails import Tally
 from holdfast.core.types import Learner
 from holdfast.envs.acting import Actor, Float32, Normaliser
 from holdfast.envs.base import Floats, NotReproducible, Snapshot, VecEnv
 from holdfast.envs.foreign.spaces import flat_parts
 from holdfast.process import shared
 from holdfast.run import Run
-from holdfast.train.environment import Spaces
+from holdfast.train.environment import Spaces, claims
 
 INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE, EVALUATION = range(7)
 """Purposes of randomness."""
@@ -53,6 +54,8 @@ class State:
     """[N, O] what the policy acts on next, as the environment gave it."""
     memory: Float32
     """[N, memory] what the policy remembers of the steps before; 0 where an episode begins."""
+    tally: Tally
+    """Of limits beyond the mean; empty where there are none."""
     noise: NoiseTime
     """How long the noise of the next epoch lasts."""
     env: Snapshot | None
@@ -83,6 +86,7 @@ def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
         forecast=Forecast.create(constraints),
         obs=np.zeros((run.num_envs, size)),
         memory=np.zeros((run.num_envs, acting.memory), np.float32),
+        tally=Tally.create(claims(run, spaces.limits)),
         noise=NoiseTime.create(run.noise_time),
         env=None,
     )

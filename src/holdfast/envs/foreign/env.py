@@ -24,11 +24,13 @@ from holdfast.envs.base import (
     Floats,
     Snapshot,
     Step,
+    VecEnv,
     Vectorise,
     actions_of,
     check_count,
     require_reset,
 )
+from holdfast.envs.budget import Budgets, with_budgets
 from holdfast.envs.failure import named
 from holdfast.envs.foreign.costs import CostFunction, read_cost
 from holdfast.envs.foreign.source import (
@@ -67,7 +69,8 @@ def open_foreign(
     timeout: float = 0.0,
     first: Any = None,
     start: Start | None = None,
-) -> "ForeignEnv | WorkerEnv":
+    budgets: Budgets | None = None,
+) -> VecEnv:
     """N environments of one kind.
 
     source        a Gymnasium id, a function that makes one environment, or (for num_envs=1) an
@@ -84,6 +87,7 @@ def open_foreign(
     timeout       seconds that a step of all may take; 0: for ever
     first         an environment of that source that is open already
     start         what starts workers elsewhere, instead of processes here
+    budgets       shown behind the observations
     """
     _check(source, num_envs, vectorise, workers)
     source = resolve(source)
@@ -92,7 +96,7 @@ def open_foreign(
         first_steps = lambda: f"the first steps of Env {label_of(source)}"
         with named(first_steps, noted=False), deadline(timeout):
             interface = inspect_env(opened[0], constraints, cost, clip_actions, timeout)
-        share = partial(_open_share, source, interface)
+        share = partial(_open_share, source, interface, budgets)
         wanted = min(workers or cores(), num_envs)
         shared = vectorise == "process" or start is not None
         if not shared and vectorise == "auto" and wanted > 1 and not is_instance(source):
@@ -100,12 +104,12 @@ def open_foreign(
                 dear = workers or num_envs * _seconds_of_step(opened[0], interface) >= CHEAP
             shared = bool(dear) and unsendable(share) is None
         if shared:
-            model = ForeignEnv(opened, interface)
+            model = with_budgets(ForeignEnv(opened, interface), budgets)
             batch = WorkerEnv(f"Env {interface.label}", model, num_envs, wanted, share, start)
             model.close()
             return batch
         _open_others(source, opened, num_envs, interface.label)
-        return ForeignEnv(opened, interface)
+        return with_budgets(ForeignEnv(opened, interface), budgets)
     except BaseException:
         if not is_instance(source):
             close_all(opened)
@@ -249,9 +253,12 @@ class ForeignEnv:
             yield
 
 
-def _open_share(source: EnvSource, interface: Interface, first: int, count: int) -> ForeignEnv:
+def _open_share(
+    source: EnvSource, interface: Interface, budgets: Budgets | None, first: int, count: int
+) -> VecEnv:
     """In a worker: environments number `first`, ... of a batch."""
-    return ForeignEnv([open_single(source) for _ in range(count)], interface, first)
+    batch = ForeignEnv([open_single(source) for _ in range(count)], interface, first)
+    return with_budgets(batch, budgets)
 
 
 def _open_others(source: EnvSource, opened: list[Any], num_envs: int, label: str) -> None:

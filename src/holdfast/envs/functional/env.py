@@ -83,6 +83,7 @@ class FunctionalEnv:
         self.native_action_space: gym.Space[Any] = dynamics.native_action_space
         self.cost_names, self.time_limit = dynamics.cost.names, dynamics.time_limit
         adopt(self, dynamics.env, ("cost_bounds", "cost_limits"))
+        adopt(self, dynamics, ("native_observation_space", "budget_names"))
         devices = _sharing(num_envs)
         self._home, count = devices[0], len(devices)
         self.place = f"on {count} {self._home.platform} device{'s' if count > 1 else ''}"

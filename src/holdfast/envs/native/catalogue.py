@@ -4,7 +4,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from holdfast.envs.base import check_count
+from holdfast.envs.base import VecEnv, check_count
+from holdfast.envs.budget import Budgets, with_budgets
 from holdfast.envs.native.batch.lockstep import LIMIT, LockstepEnv
 from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.batch.velocity import VelocitySimulation
@@ -14,7 +15,7 @@ from holdfast.envs.native.worlds.rewards import REWARDS
 from holdfast.envs.native.worlds.tasks import LEVELS, NAVIGATION_TASKS, Level
 from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.worker import Start
-from holdfast.envs.workers import WorkerEnv
+from holdfast.envs.workers import OpenShare, WorkerEnv
 from holdfast.settings import nearest
 
 
@@ -48,26 +49,24 @@ def make(
     constraints: tuple[str, ...] | None = None,
     workers: int = 0,
     start: Start | None = None,
-) -> LockstepEnv | WorkerEnv:
+    budgets: Budgets | None = None,
+) -> VecEnv:
     """A batch of `num_envs` environments.
 
     `constraints` names the costs to keep apart, e.g. `("hazards", "vases")`; by default there is
     one, `cost`, the original's summed 0/1 cost. With `workers` the batch is shared among that many
     processes, or what `start` makes; 0 keeps it in this one. Results are the same to the last bit.
+    `budgets` are shown behind the observations.
     """
     if workers < 0:
         raise ValueError(f"workers={workers} must not be negative; 0 keeps all in this process.")
     check_count(num_envs)
-    if workers == 0:
-        return lockstep(env_id, num_envs, constraints)
-    return WorkerEnv(
-        env_id,
-        lockstep(env_id, 1, constraints),
-        num_envs,
-        workers,
-        lambda first, count: lockstep(env_id, count, constraints),
-        start,
+    share: OpenShare = lambda first, count: with_budgets(
+        lockstep(env_id, count, constraints), budgets
     )
+    if workers == 0:
+        return share(0, num_envs)
+    return WorkerEnv(env_id, share(0, 1), num_envs, workers, share, start)
 
 
 @dataclass(frozen=True)
