@@ -40,7 +40,8 @@ check: .venv/.dev          ## lint, format, types, import layers, pinned version
 	.venv/bin/python .ci/pins.py
 
 # The mathematics, exact CMDPs, settings, presets, progress files and one small training.
-QUICK := tests/core tests/tabular tests/test_settings.py tests/test_presets.py tests/runs/test_progress.py \
+QUICK := tests/core $(addprefix tests/tabular/test_, batch.py cmdp.py flow.py lp.py occupancy.py parameters.py random.py) \
+  tests/test_settings.py tests/test_presets.py tests/runs/test_progress.py \
   tests/test_training.py::test_agent_in_ten_lines
 
 quick: .venv/.dev          ## the tests to run after every change, in a minute

@@ -163,8 +163,9 @@ def test_a_wrong_export_is_refused(name, wrong, tmp_path, monkeypatch):
     other = replace(made, actor=wrong(made.actor))
     monkeypatch.setattr("holdfast.export.onnx_model", lambda _: graph.onnx_model(other))
     monkeypatch.setattr(Portable, "npz", lambda _, made=Portable.npz: made(other))
-    fewer = functools.partial(check, count=repeats(1_000, 20_000))
-    monkeypatch.setattr("holdfast.export.check", fewer)
+    # A choice differs only where two scores are nearly equal, so it takes many to see it.
+    count = repeats(1_000 if isinstance(made.space, BOX) else 20_000, 20_000)
+    monkeypatch.setattr("holdfast.export.check", functools.partial(check, count=count))
     for file in ("p.onnx", "p.npz"):
         with pytest.raises(Disagreement, match="where ours is"):
             export(made, tmp_path / file)
