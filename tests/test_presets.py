@@ -36,7 +36,7 @@ C_TRPO = {
     "algorithm.landing": (0.0, 0.0, 0.05),  # ours
     "algorithm.critic.critic_first": (False, False, True),  # ours
     "algorithm.critic.critic_apart": (False, False, True),  # ours
-    "algorithm.critic.critic_passes": (10, 10, 3),  # ours
+    "algorithm.critic.critic_passes": (10, 10, 4),  # ours
     "algorithm.critic.critic_lr": (1e-3, 1e-3, 2e-3),  # ours
 }
 """By hand, not from the register: D5 is not for C-TRPO, D12 is one number for centred advantages,
