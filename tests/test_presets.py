@@ -37,8 +37,6 @@ C_TRPO = {
     "algorithm.critic.critic_first": (False, False, True),  # ours
     "noise_time": (0.0, 0.0, "auto"),  # ours
     "algorithm.critic.critic_apart": (False, False, True),  # ours
-    "algorithm.critic.critic_passes": (10, 10, 3),  # ours
-    "algorithm.critic.critic_lr": (1e-3, 1e-3, 2e-3),  # ours
 }
 """By hand, not from the register: D5 is not for C-TRPO, D12 is one number for centred advantages,
 D14 a name and D16 only for some tasks, see below."""

@@ -112,8 +112,6 @@ OURS: dict[type, Mapping[str, object]] = {
         "algorithm.landing": 0.0,
         "algorithm.critic.critic_first": False,
         "algorithm.critic.critic_apart": False,
-        "algorithm.critic.critic_passes": 10,
-        "algorithm.critic.critic_lr": 1e-3,
     },
 }
 """By algorithm type, what our defaults add to the paper, and how all presets switch it off."""

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from holdfast.algorithms.ctrpo import CTRPO
-from holdfast.core.barrier import check_interior, check_name, recovery_weights
+from holdfast.core.barrier import BARRIERS, check_interior, check_name, recovery_weights
 from holdfast.core.critic import CriticFit
 from holdfast.core.first_order import FirstOrder, Rows, ratio, spent
 from holdfast.core.policies import Policy

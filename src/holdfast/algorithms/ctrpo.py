@@ -60,9 +60,7 @@ class CTRPO:
     line_search: bool = True
     """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
     region: TrustRegion = TrustRegion()
-    critic: CriticFit = CriticFit(
-        critic_first=True, critic_apart=True, critic_passes=3, critic_lr=2e-3
-    )
+    critic: CriticFit = CriticFit(critic_first=True, critic_apart=True)
 
     def __post_init__(self) -> None:
         self.region.check_search(self.line_search)
