@@ -54,7 +54,7 @@ def load(source: str, gamma: float | None = None) -> FiniteCMDP:
 
 def solve(
     source: tyro.conf.Positional[str],
-    limit: tuple[str, ...] = (),
+    limit: tuple[str | float, ...] = (),
     gamma: float | None = None,
     json: bool = False,
 ) -> None:
@@ -117,21 +117,20 @@ def solution(cmdp: FiniteCMDP) -> dict[str, Any]:
     }
 
 
-def _given(words: Sequence[str], count: int) -> tuple[list[float], dict[int, Limit]]:
+def _given(words: Sequence[str | float], count: int) -> tuple[list[float], dict[int, Limit]]:
     """Numbers for the constraints in their order, and limits on single episodes by their place."""
-    numbers: list[float] = []
+    numbers = [np.inf] * len(words)
     beyond: dict[int, Limit] = {}
     names = ["c"] if count == 1 else [f"c{i}" for i in range(count)]
     for i, word in enumerate(words):
-        name, equals, text = word.rpartition("=")
+        name, equals, text = str(word).rpartition("=")
         if equals and name not in names:
             raise ValueError(f"no constraint is called '{name}'; known are {', '.join(names)}.")
         place = names.index(name) if equals else i
         try:
-            numbers.append(float(text))
+            numbers[min(place, len(words) - 1)] = float(text)
         except ValueError:
             beyond[place] = parse_limit(text, name)
-            numbers.append(np.inf)
     return numbers, beyond
 
 
@@ -202,7 +201,7 @@ def show_solution(source: str, report: dict[str, Any]) -> None:
         value = f"{row['cost_return']:.6g}"
         if "kind" in row:
             console.print(f"{row['quantity']}: {row['limited']:.6g}, limit {row['kind']}")
-            limit = row["kind"]
+            value, limit = f"{row['limited']:.6g}", row["kind"]
         table.add_row(str(i), value, limit, row["state"], price)
     console.print(table)
     policy, amounts = report["policy"], report.get("amounts", 0)
