@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,23 +22,30 @@ from holdfast.cli.arguments import (
 from holdfast.console import plain_console
 
 
-def export_command(run: tyro.conf.Positional[RunFolder], out: Out = Path("policy.onnx")) -> None:
+def export_command(
+    run: tyro.conf.Positional[RunFolder],
+    out: Out = Path("policy.onnx"),
+    double: bool = False,
+    noise: bool = False,
+) -> None:
     """Write a trained policy for use without Holdfast, checked against its actions here.
 
     Args:
         run: The run folder.
         out: policy.onnx, or policy.npz for NumPy alone (with policy.py beside it, which reads it).
+        double: ONNX takes and returns float64 instead of float32.
+        noise: ONNX has a second output, `sampled`, drawn with the noise that it is given.
     """
     from holdfast.agent import Agent
 
-    agreement = Agent.load(run).export(out)
+    agreement = Agent.load(run).export(out, double=double, noise=noise)
     console = plain_console()
     for file in agreement.files:
         console.print(f"Wrote:   {file}", soft_wrap=True)
     console.print(f"Checked: {agreement}", soft_wrap=True)
     console.print(
         "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
-        f"with sampled ones: holdfast evaluate {run} --greedy",
+        f"with sampled ones: holdfast evaluate {shlex.quote(str(run))} --greedy",
         soft_wrap=True,
     )
 
