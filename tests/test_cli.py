@@ -184,7 +184,7 @@ def test_help_shows_first_what_matters_most(capsys):
             cli.main(["train", *names, "--help"])
         told = capsys.readouterr().out
         assert stop.value.code == 0
-        order = "--steps --cost-limit --limit --preset --seed --out --workers --num-envs --wandb"
+        order = "--steps --cost-limit --limit --seed --out --preset --workers --wandb"
         places = [told.index(f"{flag} ") for flag in [*order.split(), "--beta", "--gamma"]]
         places += [told.index(f"{flag} ") for flag in ("--radius", "--cg-steps", "--critic-lr")]
         assert places == sorted(places)

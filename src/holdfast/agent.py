@@ -460,12 +460,13 @@ class Agent:
         """Step by step the noise of an episode, or of `count` that run together, for `predict`."""
         return self.actor().noise(seed, count)
 
-    def export(self, path: str | Path) -> Agreement:
+    def export(self, path: str | Path, *, double: bool = False, noise: bool = False) -> Agreement:
         """Write the policy for use without Holdfast: .onnx, or .npz with policy.py beside it.
 
         It takes observations as the environment gives them (of a Dict or Tuple one input for each
         part) and returns actions as it takes them, always inside the space; they are compared with
-        those of `predict` first.
+        those of `predict` first. An ONNX file takes and returns float32, or float64 with `double`;
+        with `noise` it has a second output, `sampled`, drawn with the noise that it is given.
         """
         state, spaces = self._trained()
         space = spaces.native_action
@@ -482,7 +483,7 @@ class Agent:
         }
         observed, budgets = spaces.native_observation, spaces.budgets
         portable = Portable(self.actor(), space, about, observed, budgets)
-        return export(portable, Path(path))
+        return export(portable, Path(path), double, noise)
 
     def save(self, path: str | Path) -> None:
         """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand.

@@ -25,6 +25,7 @@ from holdfast.export import Portable, agreement, export, graph, numpy_policy
 from holdfast.export.agreement import Disagreement, check, numpy_heads, onnx_heads
 
 BOX = gym.spaces.Box
+BOTH = dict(double=True, noise=True)
 SPACES = {
     "box": BOX(-1.0, 1.0, (6,), np.float32),
     "lopsided": BOX(np.array([-3.0, 0.1]), np.array([0.5, 0.2]), dtype=np.float64),
@@ -78,7 +79,7 @@ def test_onnx_acts_as_ours_on_many_observations(name, normalised, count):
     """Equal to 1e-6 of half the bounds' width; choices equal but for scores as good as equal."""
     made = policy(name, normalised=normalised)
     obs = far_and_wide(made, count)
-    action, sampled = onnx_heads(made, graph.onnx_model(made))(obs, 4)
+    action, sampled = onnx_heads(made, graph.onnx_model(made, **BOTH), **BOTH)(obs, 4)
     noise = made.actor.draw(np.random.default_rng(4), (1, len(obs)))[0]
     for got, given in ((action, None), (sampled, noise)):
         ours = made.act(obs, given)
@@ -134,7 +135,10 @@ def test_the_noise_of_an_export_has_the_law_of_training(name, time):
 @pytest.mark.parametrize("name", SPACES)
 def test_what_is_exported_is_checked_far_away_too(name):
     made = policy(name)
-    for heads in (onnx_heads(made, graph.onnx_model(made)), numpy_heads(made, made.npz())):
+    for heads in (
+        onnx_heads(made, graph.onnx_model(made, **BOTH), **BOTH),
+        numpy_heads(made, made.npz()),
+    ):
         said = check(made, heads, count=2_000)
         assert said.observations == 2_000 + 3 + 3 * (2 * 17 + 100)
         assert said.largest < 1e-5
@@ -161,7 +165,7 @@ def test_a_wrong_export_is_refused(name, wrong, tmp_path, monkeypatch):
     """Negative control: the file of a policy that is slightly another one is never written."""
     made = policy(name)
     other = replace(made, actor=wrong(made.actor))
-    monkeypatch.setattr("holdfast.export.onnx_model", lambda _: graph.onnx_model(other))
+    monkeypatch.setattr("holdfast.export.onnx_model", lambda _, *how: graph.onnx_model(other, *how))
     monkeypatch.setattr(Portable, "npz", lambda _, made=Portable.npz: made(other))
     # A choice differs only where two scores are nearly equal, so it takes many to see it.
     count = repeats(1_000 if isinstance(made.space, BOX) else 20_000, 20_000)
@@ -201,16 +205,16 @@ def test_another_order_of_sums_is_no_other_policy():
 @pytest.mark.parametrize("name", ["box", "lopsided", "half open"])
 def test_a_wrong_head_or_a_missing_clip_is_refused(name):
     made = policy(name)
-    right = onnx_heads(made, graph.onnx_model(made))
+    right = onnx_heads(made, graph.onnx_model(made, **BOTH), **BOTH)
     swapped = lambda obs, seed: right(obs, seed)[::-1]
     with pytest.raises(Disagreement, match="action of random"):
         check(made, swapped, 100)
     louder = replace(made, actor=replace(made.actor, std=made.actor.std * np.float32(1.01)))
     with pytest.raises(Disagreement, match="sampled action of random"):
-        check(made, onnx_heads(made, graph.onnx_model(louder)), 100)
+        check(made, onnx_heads(made, graph.onnx_model(louder, **BOTH), **BOTH), 100)
     free = replace(made, space=BOX(-np.inf, np.inf, made.space.shape, made.space.dtype.type))
     with pytest.raises(Disagreement):
-        check(made, onnx_heads(made, graph.onnx_model(free)), 100)
+        check(made, onnx_heads(made, graph.onnx_model(free, **BOTH), **BOTH), 100)
     nothing = lambda obs, seed: tuple(np.full_like(a, np.nan) for a in right(obs, seed))
     with pytest.raises(Disagreement):
         check(made, nothing, 100)
@@ -220,7 +224,7 @@ def test_a_wrong_head_or_a_missing_clip_is_refused(name):
 def test_no_action_follows_from_a_broken_observation(name):
     """ONNX cannot raise, so the answer lies outside the space; NumPy raises."""
     made = policy(name)
-    session = ort.InferenceSession(graph.onnx_model(made))
+    session = ort.InferenceSession(graph.onnx_model(made, double=True, noise=True))
     reader = numpy_policy.Policy(io.BytesIO(made.npz()))
     obs = np.tile(made.actor.normaliser.mean, (6, 1))
     obs[1, 0], obs[2, 3], obs[3, -1], obs[4] = np.nan, np.inf, -np.inf, 1e300
@@ -230,14 +234,32 @@ def test_no_action_follows_from_a_broken_observation(name):
         got = session.run([name], given)[0]
         inside = [made.space.contains(a) for a in got]
         assert inside == [True, False, False, False, False, True], got
-    forgotten = session.run(["action", "sampled"], {"observation": obs[:1]})
-    assert made.space.contains(forgotten[0][0])
-    assert not made.space.contains(forgotten[1][0]), "sampled without noise"
     for row in obs[1:4]:
         with pytest.raises(ValueError, match="not finite"):
             reader(row)
     with pytest.raises(ValueError, match=r"shape \(16,\); this policy takes \(17,\)"):
         reader(obs[0, 1:])
+
+
+@pytest.mark.parametrize("noise", [False, True])
+@pytest.mark.parametrize("name", SPACES)
+def test_files_are_float32_and_load_without_a_warning(name, noise, tmp_path, capfd):
+    made = policy(name)
+    agreed = export(made, tmp_path / "policy.onnx", noise=noise)
+    assert agreed.observations > 1000
+    session = ort.InferenceSession(tmp_path / "policy.onnx")
+    assert capfd.readouterr().err == ""
+    kinds = {put.type for put in (*session.get_inputs(), *session.get_outputs())}
+    assert "tensor(double)" not in kinds and "tensor(float)" in kinds
+    far = np.full((1, made.obs_size), 1e4, np.float32)
+    for obs in (far, -far):
+        action = session.run(["action"], {"observation": obs} | ({"noise": made.actor.draw(
+            np.random.default_rng(0), (1,))} if noise else {}))[0]  # fmt: skip
+        assert made.space.contains(action[0].astype(made.space.dtype)), "also at its bounds"
+    wide = export(made, tmp_path / "wide.onnx", double=True)
+    assert wide.observations == agreed.observations
+    put = ort.InferenceSession(tmp_path / "wide.onnx").get_inputs()[0]
+    assert put.type == "tensor(double)", "the control: on request"
 
 
 def test_the_file_is_plain_onnx():
@@ -246,6 +268,9 @@ def test_the_file_is_plain_onnx():
     content = graph.onnx_model(made)
     assert content == graph.onnx_model(policy("box"))
     model = onnx.load_from_string(content)
+    assert [i.name for i in model.graph.input] == ["observation"]
+    assert [o.name for o in model.graph.output] == ["action"]
+    model = onnx.load_from_string(graph.onnx_model(made, noise=True))
     assert [i.name for i in model.graph.input] == ["observation", "noise"]
     assert [o.name for o in model.graph.output] == ["action", "sampled"]
     assert {node.domain for node in model.graph.node} == {""} and not model.functions
@@ -295,7 +320,7 @@ def test_a_trained_choice_from_dict_observations_leaves_through_the_command(tmp_
     )
     assert done.returncode == 0, done.stderr
     session = ort.InferenceSession(tmp_path / "policy.onnx")
-    given = {f"observation/{key}": np.float64(part) for key, part in parts.items()}
+    given = {f"observation/{key}": np.float32(part) for key, part in parts.items()}
     assert {put.name for put in session.get_inputs()} == given.keys()
     there = session.run(["action"], given)[0]
     assert json.loads(done.stdout) == there.tolist() == [int(agent.predict(o)) for o in obs]

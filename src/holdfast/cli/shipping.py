@@ -27,6 +27,8 @@ def export_command(
     run: tyro.conf.Positional[RunFolder],
     out: Out = Path("policy.onnx"),
     which: WhichPolicy = "newest",
+    double: bool = False,
+    noise: bool = False,
 ) -> None:
     """Write a trained policy for use without Holdfast, checked against its actions here.
 
@@ -35,11 +37,13 @@ def export_command(
         out: policy.onnx, or policy.npz for NumPy alone (with policy.py beside it, which reads it).
         which: The newest policy, the best one that was safe by its own fresh episodes (train with
             --evaluate-every), or that of an epoch whose checkpoint is kept.
+        double: ONNX takes and returns float64 instead of float32.
+        noise: ONNX has a second output, `sampled`, drawn with the noise that it is given.
     """
     from holdfast.agent import Agent
     from holdfast.runs.storage import called
 
-    agreement = Agent.load(run, which=which).export(out)
+    agreement = Agent.load(run, which=which).export(out, double=double, noise=noise)
     console = plain_console()
     for file in agreement.files:
         console.print(f"Wrote:   {file}", soft_wrap=True)

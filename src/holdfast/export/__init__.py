@@ -18,14 +18,16 @@ READER = "policy.py"
 """The file beside the arrays that reads them."""
 
 
-def export(policy: Portable, target: Path) -> Agreement:
+def export(policy: Portable, target: Path, double: bool = False, noise: bool = False) -> Agreement:
     """Write `policy`, checked against its actions in Holdfast; the suffix chooses ONNX or NumPy.
 
-    NumPy means two files: the arrays, and policy.py beside them, which reads them.
+    NumPy means two files: the arrays, and policy.py beside them, which reads them. `double` and
+    `noise` are for ONNX: float64 instead of float32, and a second output that samples.
     """
+    narrow = target.suffix == ".onnx" and not double
     if target.suffix == ".onnx":
-        content = onnx_model(policy)
-        files, heads = {target: content}, onnx_heads(policy, content)
+        content = onnx_model(policy, double, noise)
+        files, heads = {target: content}, onnx_heads(policy, content, double, noise)
     elif target.suffix == ".npz":
         content, reader = policy.npz(), Path(numpy_policy.__file__).read_bytes()
         beside = target.with_name(READER)
@@ -35,7 +37,7 @@ def export(policy: Portable, target: Path) -> Agreement:
         raise ValueError(
             f"'{target}' must end in .onnx (for onnxruntime and others) or .npz (NumPy alone)."
         )
-    agreement = check(policy, heads)
+    agreement = check(policy, heads, narrow=narrow)
     target.parent.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         write_atomic(file, content)

@@ -29,7 +29,7 @@ ALONE = 1_000
 """Most numbers of an observation that are sent far away one by one."""
 LARGEST = 20_000_000
 """Numbers in the observations of one kind, so that large images are checked in little memory."""
-Heads = Callable[..., tuple[NDArray[Any], ...]]
+Heads = Callable[..., tuple[Any, ...]]
 """(obs [n, O], seed of the noise, memory) -> (most likely actions, sampled ones, next memory).
 
 Only a policy that remembers takes a memory [n, H] and returns the next.
@@ -57,23 +57,28 @@ class Agreement:
         )
 
 
-def onnx_heads(policy: Portable, model: bytes) -> Heads:
-    """The two heads of an ONNX file, in onnxruntime."""
+def onnx_heads(policy: Portable, model: bytes, double: bool = False, noise: bool = False) -> Heads:
+    """The heads of an ONNX file, in onnxruntime: most likely actions, and sampled ones or None."""
     ort = optional("onnxruntime", "onnx", "checking an ONNX export")
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def heads(
         obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
     ) -> tuple[NDArray[Any], ...]:
-        noise = policy.actor.draw(np.random.default_rng(seed), (1, len(obs)))[0]
-        given = {**apart(policy.parts, obs), "noise": noise}
-        if memory is None:
-            return tuple(session.run(["action", "sampled"], given))
-        names = ["action", "sampled", "next_memory"]
-        return tuple(session.run(names, given | {"memory": memory}))
+        kind = np.float64 if double else np.float32
+        given = {name: part.astype(kind) for name, part in apart(policy.parts, obs).items()}
+        names = ["action"]
+        if noise:
+            given["noise"] = policy.actor.draw(np.random.default_rng(seed), (1, len(obs)))[0]
+            names.append("sampled")
+        if memory is not None:
+            given["memory"] = memory
+            names.append("next_memory")
+        found = dict(zip(names, session.run(names, given), strict=True))
+        kept = () if memory is None else (found["next_memory"],)
+        return found["action"], found.get("sampled"), *kept
 
     return heads
 
@@ -97,17 +102,28 @@ def numpy_heads(policy: Portable, content: bytes) -> Heads:
     return heads
 
 
-def check(policy: Portable, heads: Heads, count: int = 20_000, seed: int = 0) -> Agreement:
-    """Compare on random and extreme observations; raises `Disagreement`."""
+def check(
+    policy: Portable, heads: Heads, count: int = 20_000, seed: int = 0, narrow: bool = False
+) -> Agreement:
+    """Compare on random and extreme observations; raises `Disagreement`.
+
+    `narrow`: the file takes and returns float32.
+    """
     asked, largest, remembers = 0, 0.0, policy.actor.network.memory
     for kind, drawn in observations(policy, np.random.default_rng(seed), count):
         rng = np.random.default_rng(seed)
         obs = possible(policy.parts, drawn, np.random.default_rng(seed + 1))
+        if narrow:  # what the file is given, it must act upon
+            obs = obs.astype(np.float32).astype(np.float64)
         noise = policy.actor.draw(rng, (1, len(obs)))[0]
         memory = rng.uniform(-1, 1, (len(obs), remembers)).astype(np.float32) if remembers else None
         action, sampled, *kept = heads(obs, seed, *([] if memory is None else [memory]))
         for got, given, head in ((action, None, "action"), (sampled, noise, "sampled action")):
+            if got is None:
+                continue
             seen = Seen(obs, given, memory, f"{head} of {kind}")
+            own = policy.space.dtype
+            got = got.astype(own) if narrow and got.dtype == np.float32 else got
             largest = max(largest, _compare(policy, seen, got))
         if memory is not None:
             _compare_memory(policy, Seen(obs, None, memory, f"memory of {kind}"), kept[0])

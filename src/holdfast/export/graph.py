@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy as an ONNX graph, in the few operators that every runtime has.
 
-    observation  double [n, ...] as the environment gives it; of a Dict or Tuple one for each part:
+    observation  float [n, ...] as the environment gives it; of a Dict or Tuple one for each part:
                  observation/level, observation/gear/0
-    noise        float [m, k]    standard normal, or Gumbel for choices; may be left out
-    action       [n, ...]        the most likely action, as the environment takes it
-    sampled      the same, drawn with `noise` (m = n, or 1 for all)
+    action       [n, ...]       the most likely action, as the environment takes it
+
+A graph with noise has two more:
+
+    noise        float [m, k]   standard normal, or Gumbel for choices
+    sampled      an action drawn with `noise` (m = n, or 1 for all)
 
 A policy with a limit beyond the mean has one more input:
 
@@ -13,12 +16,12 @@ A policy with a limit beyond the mean has one more input:
 
 A policy that remembers has two more:
 
-    memory       float [m, H]    what it remembers; may be left out where episodes begin: 0
-    next_memory  float [n, H]    to pass on with the next observation
+    memory       float [m, H]   what it remembers; 0 where an episode begins
+    next_memory  float [n, H]   to pass on with the next observation
 
-An ONNX graph cannot raise. Where an observation is not finite or none of its choices, or `sampled`
-is read although no noise was given, the answer lies outside the action space: NaN, or one less than
-the first choice.
+Numbers are float, or double where that is asked for; choices are whole. An ONNX graph cannot raise.
+Where an observation is not finite or none of its choices the answer lies outside the action space:
+NaN, or one less than the first choice.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class Sheet:
         return output
 
 
-def onnx_model(policy: Portable) -> bytes:
+def onnx_model(policy: Portable, double: bool = False, noise: bool = False) -> bytes:
     """The file of a graph that acts as `policy` does."""
     onnx = optional("onnx", "onnx", "an ONNX export")
     optional("onnx.numpy_helper", "onnx", "an ONNX export")
@@ -69,25 +72,30 @@ def onnx_model(policy: Portable) -> bytes:
     number = lambda dtype: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     seen = write_view(sheet, policy)
     out = write_network(sheet, policy, seen)
-    size = policy.actor.noise_size
-    sheet.constant("noise", np.full((1, size), np.nan, np.float32))  # the default
-    spread = sheet("Mul", ["noise", "std"], "spread") if policy.actor.std is not None else "noise"
-    write_action(sheet, policy, seen, out, "action")
-    write_action(sheet, policy, seen, sheet("Add", [out, spread], "drawn"), "sampled")
+    size, scaled = policy.actor.noise_size, policy.actor.std is not None
+    dtype = action_dtype(policy, double)
+    write_action(sheet, policy, seen, out, "action", dtype)
+    if noise:
+        if scaled:
+            sheet.constant("std", policy.actor.std)
+        spread = sheet("Mul", ["noise", "std"], "spread") if scaled else "noise"
+        drawn = sheet("Add", [out, spread], "drawn")
+        write_action(sheet, policy, seen, drawn, "sampled", dtype)
     value, remembers = helper.make_tensor_value_info, policy.actor.network.memory
     kept = [("memory", "m"), ("next_memory", "n")] if remembers else []
     kept = [value(name, number(np.float32), [rows, remembers]) for name, rows in kept]
     shape = ["n", *(policy.space.shape or ())]
-    dtype = number(policy.act(np.zeros((1, policy.obs_size))).dtype)
+    wide = number(np.float64 if double else np.float32)
+    heads = ("action", "sampled") if noise else ("action",)
     graph = helper.make_graph(
         sheet.nodes,
         "policy",
         [
-            *(value(part.name, number(np.float64), ["n", *part.shape]) for part in policy.parts),
-            value("noise", number(np.float32), ["m", size]),
+            *(value(part.name, wide, ["n", *part.shape]) for part in policy.parts),
+            *([value("noise", number(np.float32), ["m", size])] if noise else []),
             *kept[:1],
         ],
-        [value("action", dtype, shape), value("sampled", dtype, shape), *kept[1:]],
+        [*(value(head, number(dtype), shape) for head in heads), *kept[1:]],
         sheet.constants,
         doc_string=__doc__,
     )
@@ -117,7 +125,8 @@ def write_view(sheet: Sheet, policy: Portable) -> str:
 
 def write_part(sheet: Sheet, part: Part) -> str:
     """[n, width] the numbers of a part, or its choices one-hot; NaN where it is none of them."""
-    x, name, count = part.name, part.name, len(part.sizes) or part.width
+    name, count = part.name, len(part.sizes) or part.width
+    x = sheet("Cast", [name], f"{name}_wide", to=sheet.onnx.TensorProto.DOUBLE)
     if len(part.shape) != 1:
         x = sheet("Reshape", [x, sheet.constant(f"{name}_rows", np.array([-1, count]))], f"{x}_row")
     if not part.sizes:
@@ -150,8 +159,6 @@ def write_network(sheet: Sheet, policy: Portable, x: str) -> str:
         x = write_product(sheet, "Gemm", x, *layers[i], f"layer{i}")
         if i < len(layers) - 1:
             x = write_activation(sheet, network.activation, x, f"hidden{i}")
-    if policy.actor.std is not None:
-        sheet.constant("std", policy.actor.std)
     return x
 
 
@@ -211,7 +218,7 @@ def write_convolutions(
 
 def write_memory(sheet: Sheet, size: int, layers: Any, seen: str) -> str:
     """`next_memory`, and the observation with it behind."""
-    memory = sheet.constant("memory", np.zeros((1, size), np.float32))  # the default
+    memory = "memory"
     terms: list[list[str]] = []
     for x, (weight, bias), name in zip((seen, memory), layers, ("given", "kept"), strict=False):
         parts = zip(np.split(weight, GATES, 1), np.split(bias, GATES), strict=True)
@@ -229,7 +236,15 @@ def write_memory(sheet: Sheet, size: int, layers: Any, seen: str) -> str:
     return sheet("Concat", [seen, sheet("Add", parts, "next_memory")], "both", axis=1)
 
 
-def write_action(sheet: Sheet, policy: Portable, seen: str, out: str, name: str) -> None:
+def action_dtype(policy: Portable, double: bool) -> np.dtype[Any]:
+    """What the environment takes, but float for double unless double is asked for."""
+    own = policy.act(np.zeros((1, policy.obs_size))).dtype
+    return np.dtype(np.float32) if own == np.float64 and not double else own
+
+
+def write_action(
+    sheet: Sheet, policy: Portable, seen: str, out: str, name: str, dtype: np.dtype[Any]
+) -> None:
     """From the policy's outputs to an action inside the space, or outside it if none follows."""
     whole = sheet("Concat", [seen, out], f"{name}_whole", axis=1)
     odd = sheet(
@@ -240,9 +255,9 @@ def write_action(sheet: Sheet, policy: Portable, seen: str, out: str, name: str)
     count = sheet("Cast", [odd], f"{name}_count", to=sheet.onnx.TensorProto.FLOAT)
     worst = sheet("ReduceMax", [count], f"{name}_worst", axes=[1], keepdims=1)
     broken = sheet("Cast", [worst], f"{name}_broken", to=sheet.onnx.TensorProto.BOOL)
-    dtype, shape = policy.space.dtype, policy.space.shape or ()
+    shape = policy.space.shape or ()
     if isinstance(policy.plain, gym.spaces.Box):
-        chosen = write_box(sheet, policy.arrays(), out, name)
+        chosen = write_box(sheet, policy.arrays(), out, name, dtype)
         outside = np.array(np.nan, dtype)
     else:
         chosen = write_choice(sheet, policy, out, name)
@@ -254,14 +269,30 @@ def write_action(sheet: Sheet, policy: Portable, seen: str, out: str, name: str)
     sheet("Reshape", [typed, sheet.constant(f"{name}_shape", np.array([-1, *shape]))], name)
 
 
-def write_box(sheet: Sheet, arrays: dict[str, NDArray[Any]], out: str, name: str) -> str:
-    """clip(middle + half · a, low, high)"""
+def write_box(
+    sheet: Sheet, arrays: dict[str, NDArray[Any]], out: str, name: str, dtype: np.dtype[Any]
+) -> str:
+    """clip(middle + half · a, low, high), by bounds that are inside the space also as `dtype`."""
     part = lambda key: sheet.constant(f"{name}_{key}", arrays[key])
     kind = sheet.onnx.helper.np_dtype_to_tensor_dtype(arrays["half"].dtype)
     a = sheet("Cast", [out], f"{name}_unit", to=kind)
     a = sheet("Mul", [part("half"), a], f"{name}_wide")
     a = sheet("Add", [part("middle"), a], f"{name}_free")
+    if dtype != arrays["half"].dtype and dtype.kind == "f":
+        arrays = arrays | {
+            "low": inside(arrays["low"], dtype, np.inf),
+            "high": inside(arrays["high"], dtype, -np.inf),
+        }
+        to = sheet.onnx.helper.np_dtype_to_tensor_dtype(dtype)
+        a = sheet("Cast", [a], f"{name}_narrow", to=to)
     return sheet("Max", [sheet("Min", [a, part("high")], f"{name}_top"), part("low")], f"{name}_in")
+
+
+def inside(bound: NDArray[Any], dtype: np.dtype[Any], way: float) -> NDArray[Any]:
+    """A bound in fewer digits, rounded towards `way`."""
+    near = bound.astype(dtype)
+    outside = near < bound if way > 0 else near > bound
+    return np.where(outside, np.nextafter(near, np.array(way, dtype)), near)
 
 
 def write_choice(sheet: Sheet, policy: Portable, out: str, name: str) -> str:
