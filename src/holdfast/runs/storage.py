@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import os
 import posixpath
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -145,9 +146,9 @@ NAMES: dict[Path, str] = {}
 
 
 def called(folder: Path) -> str:
-    """What a user calls a folder: the URI or zoo name that it is a copy of, or its own path."""
+    """What a command calls a folder: the URI or zoo name that it copies, or its own path."""
     copied = COPIES.get(folder)
-    return NAMES.get(folder, str(folder)) if copied is None else copied.uri
+    return shlex.quote(NAMES.get(folder, str(folder)) if copied is None else copied.uri)
 
 
 def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:

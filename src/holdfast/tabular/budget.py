@@ -165,8 +165,8 @@ def episode_law(
     weight = occupancy(wide, table[:, known].reshape(-1, table.shape[-1]))
     step = np.rint(cmdp.cost[constraint] / unit).astype(np.int64)
     after = np.minimum(np.arange(count)[None, :, None] + step[:, None, :], top)
-    chance = np.asarray(np.bincount(after.ravel(), weight.ravel(), count), np.float64)
-    return np.arange(count) * unit, chance
+    chance = np.bincount(after.ravel(), weight.ravel(), count).astype(np.float64)
+    return np.arange(count, dtype=np.float64) * np.float64(unit), chance
 
 
 def tail_of(amounts: Floats, chance: Floats, mean: float, share: float) -> float:
