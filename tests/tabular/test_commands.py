@@ -14,7 +14,7 @@ import pytest
 from holdfast.cli import exact
 from holdfast.tabular import claims
 from holdfast.tabular.cmdp import toy, two_action_policy
-from holdfast.tabular.figures import figures, paths, penalty, policy_square
+from holdfast.tabular.figures import Look, figures, paths, penalty, policy_square
 from holdfast.tabular.files import write_cmdp
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.instances import gridworld
@@ -244,3 +244,18 @@ def test_playground_refuses_other_shapes() -> None:
 
     with pytest.raises(ValueError, match="2 states, 2 actions"):
         page(implicit_bias())
+
+
+def test_figures_draw_what_is_asked_for(tmp_path: Path) -> None:
+    """Another barrier, other weights, another radius; and no more than can be told apart."""
+    exact.figures("divergence", str(tmp_path), ("svg",), barrier="log")
+    with (tmp_path / "divergence.csv").open() as file:
+        assert {row["barrier"] for row in csv.DictReader(file)} == {"log"}
+    asked = paths.runs(Look((0.1, 2.0), "log"))
+    assert [run[2] for run in asked[1:]] == [Geometry(0.1, "log"), Geometry(2.0, "log")]
+    assert paths.runs(Look()) == paths.RUNS
+    with pytest.raises(ValueError, match="more than a figure can tell apart"):
+        Look((1.0,) * 6)
+    for wrong in ({"beta": (0.0,)}, {"radius": -1.0}, {"barrier": "cube"}):
+        with pytest.raises(ValueError, match="must be"):
+            exact.figures("divergence", str(tmp_path), ("svg",), **wrong)
