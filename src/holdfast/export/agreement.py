@@ -66,7 +66,7 @@ def onnx_heads(policy: Portable, model: bytes, double: bool = False, noise: bool
 
     def heads(
         obs: NDArray[np.float64], seed: int, memory: Float32 | None = None
-    ) -> tuple[NDArray[Any], ...]:
+    ) -> tuple[Any, ...]:
         kind = np.float64 if double else np.float32
         given = {name: part.astype(kind) for name, part in apart(policy.parts, obs).items()}
         names = ["action"]
