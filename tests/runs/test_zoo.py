@@ -71,7 +71,13 @@ def test_nothing_that_a_command_writes_reaches_the_zoo(zoo):
     assert before == {p: p.read_bytes() for p in zoo.rglob("*") if p.is_file()}
 
 
-def test_unknown_names_and_wrong_digests_are_one_sentence(zoo, monkeypatch, tmp_path):
+def test_unknown_names_and_wrong_digests_are_one_sentence(zoo, monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", "zoo/SafetyHoperVelocity-v1"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert ended.value.code == 2 and said.startswith(
+        "holdfast: there is no policy 'zoo/SafetyHoper"
+    )
     with pytest.raises(ZooError, match=rf"no policy 'zoo/SafetyHoper.*did you mean 'zoo/{TASK}'"):
         Agent.load("zoo/SafetyHoperVelocity-v1")
     file = next((zoo / TASK).glob("checkpoint/*/state.safetensors"))
