@@ -53,11 +53,10 @@ def _draw(axes: Sequence[Axes], episode: Episode, limits: Mapping[str, float]) -
         colour = COLOURS[i % len(COLOURS)]
         middle.plot(steps, episode.costs[:, i].cumsum(), color=colour, label=name)
         middle.axhline(limit, color=colour, ls="--", lw=1)
-        label = middle.annotate(
+        middle.annotate(
             f"limit {limit:g}", (1, limit), xycoords=("axes fraction", "data"), ha="right",
             va="top", fontsize=8, color=colour,
         )  # fmt: skip
-        label.set_in_layout(False)  # far above a cost of 0 it would leave the axes no room
     for axis in (top, middle):
         events = steps[episode.costs.sum(1) > 0]
         axis.plot(events, np.zeros(len(events)), "|", color=RED, ms=8, clip_on=False)
