@@ -243,7 +243,8 @@ def unknown_flags(line, helps):
         yield words[1]
         return
     known = helps[words[1]]
-    if words[1] in ("train", "tune") and words[2] in ALGORITHMS:  # tune takes train's options too
+    own = words[1] in ("train", "tune") and len(words) > 2  # tune takes the options of train too
+    if own and words[2] in ALGORITHMS:
         known += reference.help_of(COMMANDS["train"].call, [words[2], "ENV", "--help"])
     for word in words[2:]:
         flag = word.partition("=")[0]

@@ -46,8 +46,8 @@ def test_a_name_is_as_good_as_a_folder(made, zoo, tmp_path, capsys, monkeypatch)
     np.testing.assert_array_equal(by_name.predict(obs), by_folder.predict(obs))
     main(["export", f"zoo/{TASK}", "-o", str(tmp_path / "p.npz")])
     assert f"holdfast evaluate zoo/{TASK} --greedy" in " ".join(capsys.readouterr().out.split())
-    main(["watch", f"zoo/{TASK}", "-o", str(tmp_path / "film.png")])
-    assert (tmp_path / "film.png").exists()
+    main(["watch", f"zoo/{TASK}", "-o", str(tmp_path / "film.gif"), "--frames", "2"])
+    assert (tmp_path / "film.gif").exists()
     capsys.readouterr()
     try:
         main(["evaluate", f"zoo/{TASK}", "--episodes", "10", "--json"])
@@ -71,7 +71,13 @@ def test_nothing_that_a_command_writes_reaches_the_zoo(zoo):
     assert before == {p: p.read_bytes() for p in zoo.rglob("*") if p.is_file()}
 
 
-def test_unknown_names_and_wrong_digests_are_one_sentence(zoo, monkeypatch, tmp_path):
+def test_unknown_names_and_wrong_digests_are_one_sentence(zoo, monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", "zoo/SafetyHoperVelocity-v1"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert ended.value.code == 2 and said.startswith(
+        "holdfast: there is no policy 'zoo/SafetyHoper"
+    )
     with pytest.raises(ZooError, match=rf"no policy 'zoo/SafetyHoper.*did you mean 'zoo/{TASK}'"):
         Agent.load("zoo/SafetyHoperVelocity-v1")
     file = next((zoo / TASK).glob("checkpoint/*/state.safetensors"))

@@ -58,7 +58,17 @@ Whole = Annotated[int, one_word("INT", int, whole)]
 WholeOrNone = Annotated[int | None, one_word("INT", int | None, whole)]
 Out = Annotated[Path, arg(aliases=["-o"])]
 OutOrNone = Annotated[Path | None, arg(aliases=["-o"])]
-RunFolder = Annotated[Path, one_word("PATH|URI", Path, local_copy)]
+
+
+def folder_of(text: str) -> Path:
+    """A run by its path, URI or name in the zoo; what is wrong with it is one sentence."""
+    try:
+        return local_copy(text)
+    except ValueError as error:  # the parser would put its own words around it
+        raise RuntimeError(str(error)) from error
+
+
+RunFolder = Annotated[Path, one_word("PATH|URI|zoo/TASK", Path, folder_of)]
 """One run, with its newest checkpoint."""
 WhichPolicy = Annotated[Which, one_word("newest|best|EPOCH", int | str, which_policy)]
 """Of a run, as `Agent.load` takes it."""
