@@ -86,9 +86,7 @@ class Policy:
 
         A policy that remembers returns (action, memory): pass that memory with the next
         observation, and None where an episode begins (in a batch: 0 in the rows where one does).
-
-        A policy with budgets (`about["budgets"]`) takes the share of each that is left, in [-1, 1]:
-        (b - cost so far) / b.
+        `budget` is, for each of `about["budgets"]`, the share that is left: (b - cost so far) / b.
         """
         given = {"observation": observation, "budget": budget}
         flat = [self.flatten(given[part.get("root", "observation")], part) for part in self.parts]
