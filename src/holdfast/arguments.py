@@ -17,8 +17,9 @@ class SettingArguments(TypedDict, total=False):
     """Arguments to make it with."""
     beta: float | tuple[float, ...]
     """β, weight of the barrier against the KL; several values: one for each constraint."""
-    barrier: Literal["entropy", "log", "reversed-entropy"]
-    """Generator φ of the barrier: x log x (published), −log x, or x log x reversed."""
+    barrier: str
+    """Generator φ of the barrier: entropy (x log x, published), log (−log x), reversed-entropy
+    (x log x reversed), or one of your own, file.py:name."""
     hysteresis: float
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off."""
     cost_scale: Literal["discount", "episode", "none"]
@@ -70,7 +71,9 @@ class SettingArguments(TypedDict, total=False):
     critic_l2_biases: bool
     """Whether that sum includes the biases."""
     critic_max_norm: float
-    """The joint gradient of all critics is clipped to this norm."""
+    """The joint gradient of all critics, or each one's own (`critic_apart`), is clipped to this."""
+    critic_apart: bool
+    """Clip each critic's gradient by itself, and fit each critic in a thread of its own."""
     critic_stale_norm: bool
     """Let the policy's last gradient count in that norm, as the published runs did."""
     critic_reward_weight: float
@@ -126,6 +129,9 @@ class SettingArguments(TypedDict, total=False):
     """Bootstrap time limits from observations that are not normalised, as published."""
     clip_actions: Literal["auto", "always", "never"]
     """Clip actions to their bounds; auto: for foreign environments, which may insist on it."""
+    noise_time: float | Literal["auto"]
+    """Steps that the noise of actions lasts; 0: every step draws its own; auto: by what it
+    shows. Where an epoch's cost is mostly luck, slow noise shows what actions do to it."""
     cost_value_noise: float
     """σ of the noise on cost values, for the paper's ablation."""
     cost_estimate_noise: float
@@ -145,7 +151,25 @@ class SettingArguments(TypedDict, total=False):
     save_every: int
     """Epochs between two checkpoints."""
     keep: int
-    """Checkpoints that are kept."""
+    """Checkpoints that are kept, the newest ones; `--which EPOCH` loads any of them."""
+    evaluate_every: int
+    """Epochs between two evaluations by fresh episodes; they keep the best safe policy; 0: none."""
+    evaluate_episodes: int
+    """Fresh episodes of each evaluation while training."""
+    step: float
+    """t: how far an update may go for its gain; small ones are natural steps."""
+    actor_lr: float
+    """Learning rate of the policy's Adam at the start of training."""
+    actor_decay: bool
+    """Let that rate fall linearly to 0 over the run."""
+    passes: int
+    """Most passes over the batch in one epoch."""
+    minibatch: int
+    """Samples in a minibatch; the last one of a pass is smaller."""
+    kl_stop: float
+    """Stop after the pass that takes the mean KL(old ‖ new) beyond this."""
+    max_norm: float
+    """The gradient of all that is trained together is clipped to this norm."""
     dual: Literal["exact", "flipped"]
     """The programme's solution, or with the published error of sign (D19, one constraint only)."""
     sticky: Literal["infeasible", "violated"]
@@ -168,18 +192,6 @@ class SettingArguments(TypedDict, total=False):
     """Largest λ; none: unbounded."""
     clip: float
     """ε: a ratio beyond 1 ± ε brings no further gain."""
-    actor_lr: float
-    """Learning rate of the policy's Adam at the start of training."""
-    actor_decay: bool
-    """Let that rate fall linearly to 0 over the run."""
-    passes: int
-    """Most passes over the batch in one epoch."""
-    minibatch: int
-    """Samples in a minibatch; the last one of a pass is smaller."""
-    kl_stop: float
-    """Stop after the pass that takes the mean KL(old ‖ new) beyond this."""
-    max_norm: float
-    """The gradient of all that is trained together is clipped to this norm."""
     pid_p: float
     """K_P, gain on the violation."""
     pid_i: float

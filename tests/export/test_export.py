@@ -333,7 +333,7 @@ def test_the_reader_is_small_and_needs_numpy_alone():
     text = Path(numpy_policy.__file__).read_text()
     imports = {line.split()[1] for line in text.splitlines() if line.startswith(("import", "from"))}
     assert imports == {"json", "math", "numpy", "typing", "zipfile"}
-    assert len(text.splitlines()) <= 185
+    assert len(text.splitlines()) <= 200
     assert "allow_pickle=False" in text
 
 
