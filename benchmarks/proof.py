@@ -5,7 +5,7 @@
     python benchmarks/proof.py keep runs/ours results/ours        # small files of finished runs
     python benchmarks/proof.py write --published paper_runs.parquet   # all tables and pictures
 
-`keep` takes several folders of runs and adds to what is kept already. `write` puts into README.md
+`keep` takes several folders of runs and adds to what is kept already. `write` puts into docs/
 and docs/, between their marks, what results/ holds now: our default beside published runs at equal
 steps, the cells of the reproduction, what has not run and by which command it would. `table` prints
 the first. Published files are read, never written: what becomes of them here are single figures.
@@ -125,7 +125,7 @@ def told_not_run(results: Path) -> str:
     return markdown(rows)
 
 
-def readme_table(ours: Sequence[Outcome]) -> str:
+def short_table(ours: Sequence[Outcome]) -> str:
     """Return and regret of ours beside published means, for the tasks that have finished runs; the
     best return and the smallest regret of a row are bold. Raw regrets are known of ours alone."""
     rows = [["", "seeds", "raw regret", "Holdfast", *(f"published {n.upper()}" for n in RIVALS)]]
@@ -185,6 +185,7 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
     """Page → its parts that need no published runs."""
     sentence, rows = demo(results / "demo_seeds.csv")
     holding = {
+        "short": short_table(outcomes(results / "ours", STEPS)),
         "not_run": told_not_run(results / "ours"),
         "finals": filled(finals(results / "ours", results / "again")),
         "again": filled(again(outcomes(results / "ours"), outcomes(results / "again"))),
@@ -204,7 +205,6 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
         "tries": markdown(beside(screened(results / "screening.csv"), DEFAULT)),
     }
     return {
-        "README.md": {"ours": readme_table(outcomes(results / "ours", STEPS))},
         "docs/holding.md": holding,
         "docs/default.md": made,
         "docs/reproduction.md": {"not_run": told_not_run(results / "reproduction")},
