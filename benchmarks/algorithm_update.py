@@ -23,7 +23,7 @@ from holdfast.core.critic import init_critics
 from holdfast.core.policies import init_gaussian
 from holdfast.core.types import Batch, Learner, sampled_batch
 from holdfast.run import configure, make_run
-from holdfast.update import concurrent, split
+from holdfast.train.update import make_update
 
 SIZE, OBS, ACTIONS = 20_000, 17, 6
 PUBLISHED = {
@@ -68,7 +68,7 @@ def measure(name: str, repeat: int, all_passes: bool) -> tuple[float, float, flo
     if all_passes and hasattr(run.algorithm, "loop"):
         run = configure(run, kl_stop=1e9)
     learner, batch = setting(run.algorithm)
-    update = concurrent(split(run.algorithm))
+    update = make_update(run.algorithm)
     walls, processors, metrics = [], [], {}
     for seed in range(repeat + 1):  # the first compiles
         wall, processor = time.perf_counter(), time.process_time()

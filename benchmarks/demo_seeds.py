@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import Agent
-from holdfast.cli.training import DEMO_EPISODES, demo_run
+from holdfast.cli.demo import DEMO_EPISODES, demo_run
 from holdfast.process import use_compilation_cache
 from holdfast.runs.checkpoint import write_atomic
 from holdfast.runs.folder import create, load_state, open_folder

@@ -26,7 +26,7 @@ from holdfast.run import make_run
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate
-from holdfast.update import split
+from holdfast.train.update import make_update
 
 REGION = {"radius": 1e-3, "damping": 1e-6, "solver": "dense", "kl_average": False}
 LOOP = {"actor_lr": 1e-2, "minibatch": 64, "passes": 20}
@@ -80,7 +80,7 @@ def summary(
 ) -> dict[str, float]:
     """Means over seeds of the last tenth's gap and excess, and of the worst excess on the way."""
     algorithm = settings(name)
-    improve = split(algorithm).improve
+    improve = make_update(algorithm).improve
     tail = max(1, updates // 10)
     rows = []
     for seed in range(first, first + seeds):

@@ -44,7 +44,7 @@ from holdfast.runs.training import train_in_folder
 from holdfast.train.environment import open_env
 from holdfast.train.epoch import TIME_COLUMNS
 from holdfast.train.state import actor_of
-from holdfast.update import split
+from holdfast.train.update import make_update
 
 OF_ENVIRONMENTS = 0.6
 OF_ENGINE = {"Ant": 0.65, "HalfCheetah": 0.35, "PointGoal": 0.5, "CarButton": 0.65, "Racecar": 0.75}
@@ -97,13 +97,13 @@ def part_seconds(run: Any, env: Any, state: Any) -> dict[str, float]:
         cost_limit=normal(4, 1) * 0 + 25,
         target=normal(5, count, 2),
     )
-    parts, key, actor = split(run.algorithm), jax.random.key(2), actor_of(run, state)
+    update, key, actor = make_update(run.algorithm), jax.random.key(2), actor_of(run, state)
     noise = actor.draw(np.random.default_rng(0), (count // run.num_envs, run.num_envs))
     start = env.snapshot()
 
     def critics() -> None:
-        picked = parts.minibatches(key, batch)
-        jax.block_until_ready(parts.fit(state.learner.critics, batch, picked, None))
+        picked = update.minibatches(key, batch)
+        jax.block_until_ready(update.fit(state.learner.critics, batch, picked, None))
 
     def act() -> None:
         env.restore(start)
@@ -117,7 +117,7 @@ def part_seconds(run: Any, env: Any, state: Any) -> dict[str, float]:
 
     jobs = {
         "critics": critics,
-        "policy": lambda: jax.block_until_ready(parts.improve(state.learner, batch, key)),
+        "policy": lambda: jax.block_until_ready(update.improve(state.learner, batch, key)),
         "after": lambda: (act(), critics()),
         "beside": both,
     }

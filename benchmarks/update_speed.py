@@ -31,7 +31,7 @@ from holdfast.core.policies import init_gaussian
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, sampled_batch
 from holdfast.train.epoch import TIME_COLUMNS
-from holdfast.update import concurrent, split
+from holdfast.train.update import make_update
 
 SIZE, OBS, ACTIONS, CONSTRAINTS = 20_000, 27, 8, 1
 
@@ -98,17 +98,17 @@ def update_parts() -> None:
     for name, function in rows:
         first, median = clock(function, learner.policy, batch)
         print(f"| {name} | {median:.3f} | {first:.1f} |", flush=True)
-    parts = split(CTRPO())
-    fit = lambda: parts.fit(learner.critics, batch, parts.minibatches(key, batch), None)
+    update = make_update(CTRPO())
+    fit = lambda: update.fit(learner.critics, batch, update.minibatches(key, batch), None)
     first, median = clock(fit)
     print(f"| critics, 10 passes of 128 | {median:.3f} | {first:.1f} |", flush=True)
-    first, median = clock(concurrent(parts), learner, batch, key)
+    first, median = clock(update, learner, batch, key)
     print(
         f"| **whole update, critics first (default)** | **{median:.3f}** | {first:.1f} |",
         flush=True,
     )
     beside = replace(CTRPO(), critic=CriticFit())
-    first, both = clock(concurrent(split(beside)), learner, batch, key)
+    first, both = clock(make_update(beside), learner, batch, key)
     print(f"| whole update, critics beside the policy (published) | {both:.3f} | {first:.1f} |")
     print(f"\nPublished code on a GPU machine: 10.2 s; ours is {10.2 / median:.0f} times faster.")
 

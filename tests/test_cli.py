@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line as a user meets it: it works, and what is wrong is one sentence and exit 2."""
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,14 @@ def fails(capsys, *args, code=2):
     lines = capsys.readouterr().err.strip().splitlines()
     assert lines[-1].startswith("holdfast:")
     return lines[-1]
+
+
+def test_each_command_is_the_module_of_its_name():
+    shared = {"__init__", "arguments", "cmdp", "options", "training", "words"}
+    files = {file.stem for file in Path(cli.__file__).parent.glob("*.py")}
+    assert files - shared == set(cli.COMMANDS)
+    for name in cli.COMMANDS:
+        assert callable(importlib.import_module(f"holdfast.cli.{name}").command), name
 
 
 def test_train_resume_evaluate_plot(tmp_path, capsys):
@@ -81,7 +91,7 @@ def test_check_finds_faults_and_says_so_by_its_exit_code(capsys):
 def test_demo_trains_evaluates_and_draws(tmp_path, capsys, monkeypatch):
     """With a smaller network and epoch and fewer episodes, so that it takes seconds."""
     smaller = dict(hidden=(8,), num_envs=2, epoch_steps=2000, critic_passes=1, cg_steps=3)
-    monkeypatch.setattr("holdfast.cli.training.DEMO_EPISODES", 20)
+    monkeypatch.setattr("holdfast.cli.demo.DEMO_EPISODES", 20)
     monkeypatch.setattr("holdfast.run.make_run", lambda *a, **k: make_run(*a, **(k | smaller)))
     out = tmp_path / "demo"
     for _ in range(2):  # the second replaces the first
@@ -335,12 +345,12 @@ settings = { epoch_steps = 200, num_envs = 2, hidden = [4] }
 
 
 def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    from holdfast.cli import comparing
+    from holdfast.cli import bench as module
 
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(comparing, "train_cells", interrupted)
+    monkeypatch.setattr(module, "train_cells", interrupted)
     (tmp_path / "suite.toml").write_text(SUITE)
     out = tmp_path / "runs"
     bench = "bench", str(tmp_path / "suite.toml"), "--seeds", "2", "--out", str(out)

@@ -10,7 +10,7 @@ import pytest
 from holdfast import make_env, make_run
 from holdfast.core.critic import CriticFit
 from holdfast.train import train
-from holdfast.update import concurrent, split
+from holdfast.train.update import make_update
 
 SMALL = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=3, critic_minibatch=64)
 
@@ -32,8 +32,8 @@ def seen(monkeypatch):
     """What the first epoch's update was given and what came of it."""
     calls = []
 
-    def spy(parts):
-        update = concurrent(parts)
+    def spy(algorithm):
+        update = make_update(algorithm)
 
         def spied(learner, batch, key, advantages):
             after = update(learner, batch, key, advantages)
@@ -42,7 +42,7 @@ def seen(monkeypatch):
 
         return spied
 
-    monkeypatch.setattr("holdfast.train.concurrent", spy)
+    monkeypatch.setattr("holdfast.train.make_update", spy)
     return calls
 
 
@@ -51,14 +51,14 @@ def test_the_policy_improves_by_the_fitted_critics_advantages(seen):
     chosen = run()
     epochs(chosen)
     learner, batch, key, advantages, after, *_ = seen[0]
-    parts = split(chosen.algorithm)
-    critics, _ = parts.fit(learner.critics, batch, parts.minibatches(key, batch), None)
+    update = make_update(chosen.algorithm)
+    critics, _ = update.fit(learner.critics, batch, update.minibatches(key, batch), None)
     again = advantages(critics)
     assert np.abs(again["adv_c"] - batch.adv_c).max() > 1e-3  # they did learn something
-    step = parts.improve(learner, replace(batch, adv_r=again["adv_r"], adv_c=again["adv_c"]), key)
+    step = update.improve(learner, replace(batch, adv_r=again["adv_r"], adv_c=again["adv_c"]), key)
     np.testing.assert_array_equal(flat(after.policy), flat(step.policy))
     np.testing.assert_array_equal(flat(after.critics), flat(critics))
-    stale = parts.improve(learner, batch, key)
+    stale = update.improve(learner, batch, key)
     assert np.abs(flat(stale.policy) - flat(step.policy)).max() > 1e-4
 
 

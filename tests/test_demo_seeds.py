@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import demo_seeds
-from holdfast.cli.training import demo_run
+from holdfast.cli.demo import demo_run
 from holdfast.run import make_run
 
 ROW = demo_seeds.Row(0, "yes", 17.2, 24.1, 120, 1500.0, True, 2, 26.5, 1.9, 0.0)

@@ -170,7 +170,7 @@ def test_the_text_preset_is_the_exact_update(start):
     from holdfast.exact import _learner, enumerated, probabilities, without_damping
     from holdfast.tabular import Geometry, evaluate, toy, two_action_policy, update
     from holdfast.tabular.square import Square
-    from holdfast.update import split
+    from holdfast.train.update import make_update
 
     old = evaluate(toy(), two_action_policy(*start))
 
@@ -178,7 +178,9 @@ def test_the_text_preset_is_the_exact_update(start):
         algorithm = without_damping(make_run("c-trpo", preset).algorithm, radius)
         with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
             learner = _learner(algorithm, toy(), old.policy, 0)
-            made = split(algorithm).improve(learner, enumerated(toy(), old), jax.random.key(0))
+            made = make_update(algorithm).improve(
+                learner, enumerated(toy(), old), jax.random.key(0)
+            )
             return probabilities(made.policy, 2), float(made.metrics["divergence"])
 
     def written(policy):

@@ -23,7 +23,7 @@ from holdfast.core.types import Batch, Learner, sampled_batch
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.flow import Trajectory
 from holdfast.tabular.occupancy import ExactValues, evaluate, softmax
-from holdfast.update import split
+from holdfast.train.update import make_update
 
 __all__ = [
     "enumerated",
@@ -98,7 +98,7 @@ def exact_run(
     # optax counts its steps in float32, which strict promotion refuses to mix with float64.
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         learner = _learner(algorithm, cmdp, start, seed)
-        improve = split(algorithm).improve
+        improve = make_update(algorithm).improve
         points: list[ExactValues] = [evaluate(cmdp, start)]
         for k in range(updates):
             batch = replace(enumerated(cmdp, points[-1]), progress=jnp.asarray(k / updates))

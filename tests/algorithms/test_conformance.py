@@ -23,7 +23,7 @@ from holdfast.register import PRESETS
 from holdfast.run import from_json, make_run, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import flatten, unflatten
-from holdfast.update import concurrent, split
+from holdfast.train.update import make_update
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms"
 PAGE = {"c-trpo-no-hysteresis": "c-trpo", "c-trpo-noise": "c-trpo", "cpo-hysteresis": "cpo"}
@@ -83,11 +83,10 @@ def make_learner(algorithm: Any, kind: str, constraints: int) -> Learner:
 
 
 @functools.cache
-def trained(name: str, kind: str, constraints: int) -> tuple[Any, Any, list[Any]]:
-    """(compiled parts, update, [(learner before, batch, key, learner after, metrics, spent)])."""
+def trained(name: str, kind: str, constraints: int) -> tuple[Any, list[Any]]:
+    """(update, [(learner before, batch, key, learner after, metrics, spent)])."""
     algorithm = ALGORITHMS[name].make()
-    parts = split(algorithm)
-    update = concurrent(parts)
+    update = make_update(algorithm)
     learner = make_learner(algorithm, kind, constraints)
     steps = []
     for seed in range(1, 4):
@@ -95,7 +94,7 @@ def trained(name: str, kind: str, constraints: int) -> tuple[Any, Any, list[Any]
         after, metrics, spent = update(learner, batch, key)
         steps.append((learner, batch, key, after, metrics, spent))
         learner = after
-    return parts, update, steps
+    return update, steps
 
 
 def same_bits(a: Any, b: Any) -> None:
@@ -110,7 +109,7 @@ class TestCompiled:
     """One compilation for each case, shared by all of these."""
 
     def test_pure_and_deterministic(self, name: str, kind: str, constraints: int) -> None:
-        _, update, steps = trained(name, kind, constraints)
+        update, steps = trained(name, kind, constraints)
         learner, batch, key, *after = steps[-1]
         kept = jax.tree.map(np.array, learner)
         again = update(learner, batch, key)
@@ -118,19 +117,19 @@ class TestCompiled:
         same_bits(kept, jax.tree.map(np.array, learner))
 
     def test_compiled_once(self, name: str, kind: str, constraints: int) -> None:
-        parts: Any = trained(name, kind, constraints)[0]
-        assert parts.improve._cache_size() == 1
-        assert parts.fit is None or parts.fit._cache_size() == 1
+        update: Any = trained(name, kind, constraints)[0]
+        assert update.improve._cache_size() == 1
+        assert update.fit is None or update.fit._cache_size() == 1
 
     def test_state_keeps_its_shape(self, name: str, kind: str, constraints: int) -> None:
-        for before, _, _, after, *_ in trained(name, kind, constraints)[2]:
+        for before, _, _, after, *_ in trained(name, kind, constraints)[1]:
             assert jax.tree.structure(before) == jax.tree.structure(after)
             for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
                 assert (x.shape, x.dtype, x.weak_type) == (y.shape, y.dtype, y.weak_type)
                 assert bool(jnp.isfinite(y).all())
 
     def test_learns_something(self, name: str, kind: str, constraints: int) -> None:
-        steps = trained(name, kind, constraints)[2]
+        steps = trained(name, kind, constraints)[1]
         first, last = steps[0][0], steps[-1][3]
         moved = lambda a, b: any(
             bool(jnp.any(x != y)) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True)
@@ -147,14 +146,14 @@ class TestCompiled:
     def test_documented_metrics_only(self, name: str, kind: str, constraints: int) -> None:
         page = (DOCS / f"{PAGE.get(name, name)}.md").read_text()
         documented = set(re.findall(r"^\| `(\w+)` \|", page.split("## Metrics")[1], re.MULTILINE))
-        for *_, metrics, spent in trained(name, kind, constraints)[2]:
+        for *_, metrics, spent in trained(name, kind, constraints)[1]:
             assert {*metrics, *(["spent"] if spent is not None else [])} == documented
             assert all(value.shape == () for value in metrics.values())
             assert spent is None or spent.shape == (constraints,)
             assert (spent is not None) == isinstance(ALGORITHMS[name].make(), ComparesCosts)
 
     def test_zero_advantage_leaves_the_policy(self, name: str, kind: str, constraints: int) -> None:
-        _, update, steps = trained(name, kind, constraints)
+        update, steps = trained(name, kind, constraints)
         learner, batch, key = steps[0][:3]  # a fresh learner: momentum would carry an old one on
         nothing = replace(
             batch, adv_r=jnp.zeros_like(batch.adv_r), adv_c=jnp.zeros_like(batch.adv_c)
@@ -166,7 +165,7 @@ class TestCompiled:
         self, name: str, kind: str, constraints: int, tmp_path: Path
     ) -> None:
         """Through the files of a run folder, into a fresh learner, to the same bits."""
-        _, update, steps = trained(name, kind, constraints)
+        update, steps = trained(name, kind, constraints)
         _, _, _, after, *_ = steps[0]
         checkpoint.save(tmp_path, 1, flatten(after, "learner"), 1)
         _, arrays, _ = checkpoint.load(tmp_path)
@@ -186,7 +185,7 @@ def test_both_at_once_is_one_after_the_other(name: str) -> None:
     picked = algorithm.critic.minibatches(critic_key, len(batch.weight))
     critics, fitted = jax.jit(algorithm.critic.fit)(learner.critics, batch, picked)
     step = jax.jit(algorithm.improve)(learner, batch, policy_key)
-    after, metrics, _ = concurrent(split(algorithm))(learner, batch, key)
+    after, metrics, _ = make_update(algorithm)(learner, batch, key)
     same_bits(after, Learner(step.policy, critics, step.extra))
     same_bits(metrics, step.metrics | fitted)
 
@@ -199,10 +198,10 @@ def test_the_published_critics_wait_for_the_norm_of_the_policys_gradient() -> No
     fit, picked = jax.jit(made.critic.fit), made.critic.minibatches(key, len(batch.weight))
     norm = jax.jit(made.improve)(learner, batch, key).gradient_norm
     assert float(norm) > 0.01
-    after, *_ = concurrent(split(made))(learner, batch, key)
+    after, *_ = make_update(made)(learner, batch, key)
     same_bits(after.critics, fit(learner.critics, batch, picked, norm)[0])
     free = replace(made, critic=replace(made.critic, critic_stale_norm=False))
-    other, *_ = concurrent(split(free))(learner, batch, key)
+    other, *_ = make_update(free)(learner, batch, key)
     same_bits(other.critics, fit(learner.critics, batch, picked)[0])
     first = lambda learner: np.asarray(learner.critics.layers[0][0])
     assert not np.array_equal(first(after), first(other))

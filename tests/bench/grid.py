@@ -36,7 +36,7 @@ def launch(suite: Path, out: Path, **options: object) -> subprocess.Popen[bytes]
     """The bench command in a process of its own."""
     given = {"jobs": 2} | options
     call = f"bench({str(suite)!r}, out=Path({str(out)!r}), **{given!r})"
-    code = f"from pathlib import Path; from holdfast.cli.comparing import bench; {call}"
+    code = f"from pathlib import Path; from holdfast.cli.bench import command as bench; {call}"
     return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
 
 

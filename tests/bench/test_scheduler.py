@@ -13,7 +13,7 @@ from holdfast.bench import scheduler
 from holdfast.bench.board import Board
 from holdfast.bench.scheduler import BUSY, train_cells
 from holdfast.bench.suite import Cell
-from holdfast.cli.comparing import bench
+from holdfast.cli.bench import command as bench
 from holdfast.run import make_run
 
 

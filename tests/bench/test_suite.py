@@ -10,7 +10,8 @@ import pytest
 from holdfast.algorithms import ALGORITHMS
 from holdfast.bench.estimate import duration, effort, volume
 from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
-from holdfast.cli.comparing import begun_cells, bench, refuse_other_settings
+from holdfast.cli.bench import begun_cells, refuse_other_settings
+from holdfast.cli.bench import command as bench
 from holdfast.run import to_json
 
 SMALL: dict[str, Any] = {

@@ -16,6 +16,7 @@ from walk_env import Walk, assert_same, info_named, play
 
 from holdfast.envs.foreign.env import open_foreign
 from holdfast.envs.make import make_env
+from holdfast.envs.worker import Message, Worker, pickled
 from holdfast.envs.workers import WorkerEnv
 
 
@@ -32,6 +33,19 @@ def test_processes_give_the_numbers_of_the_loop(workers):
     split.close()
     with pytest.raises(RuntimeError, match="is closed"):
         split.reset(0)
+
+
+def test_a_worker_refuses_what_it_does_not_know():
+    worker = Worker(lambda *_: None)
+    assert not worker.answer(
+        Message({}, {"open_share": pickled(lambda: open_foreign(Walk, 2))})
+    ).head
+    start = worker.answer(Message({"do": "reset", "seed": 3}, {})).arrays["obs"]
+    kept = worker.answer(Message({"do": "snapshot"}, {})).arrays
+    back = worker.answer(Message({"do": "restore"}, kept))
+    assert not back.head and np.array_equal(back.arrays["obs"], start)
+    refused = worker.answer(Message({"do": "forget"}, kept))
+    assert "asked to 'forget'" in str(refused.head) and not refused.arrays
 
 
 class Slow(Walk):

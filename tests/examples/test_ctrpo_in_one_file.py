@@ -23,7 +23,7 @@ from holdfast.core.estimate import estimate
 from holdfast.core.policies import Gaussian
 from holdfast.core.types import Learner, sampled_batch
 from holdfast.run import make_run
-from holdfast.update import split
+from holdfast.train.update import make_update
 
 FILE = Path(__file__).parents[2] / "examples" / "ctrpo_in_one_file.py"
 PAPER = {
@@ -108,7 +108,7 @@ def by_the_library(one_file, **other):
     """The same of the library, with other settings."""
     args = settings(one_file)
     run = make_run("c-trpo", "published", **(PAPER | {"cg_steps": args.cg_steps} | other))
-    parts = split(run.algorithm)
+    update = make_update(run.algorithm)
     policy, critics = start(one_file)
     layers = lambda own: tuple(tuple(pair) for pair in own)
     both = jax.tree.map(lambda *p: jnp.stack(p), *map(layers, critics))
@@ -143,9 +143,9 @@ def by_the_library(one_file, **other):
             cost_limit=jnp.asarray([args.limit]),
             horizon=jnp.asarray(1 / (1 - run.cost_gamma)),
         )
-        step = parts.improve(learner, batch, jax.random.key(0))
+        step = update.improve(learner, batch, jax.random.key(0))
         order = orders(args, index, one_file)
-        fitted, _ = parts.fit(learner.critics, batch, (order, order >= 0), step.gradient_norm)
+        fitted, _ = update.fit(learner.critics, batch, (order, order >= 0), step.gradient_norm)
         learner = replace(learner.improved(step), critics=fitted)
         apart = [jax.tree.map(lambda p, i=i: p[i], fitted.layers) for i in range(2)]
         found.append(

@@ -31,7 +31,7 @@ def tuned(first, out, *flags):
 def test_it_begins_where_the_other_ended_and_leaves_that_alone(first, tmp_path, monkeypatch):
     before = {p: p.read_bytes() for p in first.rglob("*") if p.is_file()}
     # stopped before its first epoch: what lies there is what it began with
-    monkeypatch.setattr("holdfast.cli.training.follow", lambda *a: a[1].close())
+    monkeypatch.setattr("holdfast.cli.train.follow", lambda *a: a[1].close())
     begun = tuned(first, tmp_path / "new", "--cost-limit", "2")
     assert saved_epochs(begun.path) == [0]
     assert all(map(np.array_equal, weights(begun.path), weights(first)))

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.cli import exact
+from holdfast.cli import figures as figures_command
+from holdfast.cli import playground, solve, verify
+from holdfast.cli.cmdp import load
 from holdfast.tabular import claims
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.figures import Look, figures, paths, penalty, policy_square
@@ -27,7 +29,7 @@ from holdfast.tabular.trust import Method, update
 
 def test_solve_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_cmdp(toy(), tmp_path / "toy.json")
-    exact.solve(str(tmp_path / "toy.json"), json=True)
+    solve.command(str(tmp_path / "toy.json"), json=True)
     report = json.loads(capsys.readouterr().out)
     assert report["reward_return"] == pytest.approx(1.10319032, abs=5e-9)
     assert report["constraints"][0]["state"] == "active"
@@ -35,17 +37,17 @@ def test_solve_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_solve_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    exact.solve("toy", limit=(0.3,))
+    solve.command("toy", limit=(0.3,))
     shown = capsys.readouterr().out
     assert "1.22" in shown and "active" in shown
-    exact.solve("toy", limit=(float("inf"),))
+    solve.command("toy", limit=(float("inf"),))
     assert "off" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="1"):
-        exact.solve("toy", limit=(0.001,))
+        solve.command("toy", limit=(0.001,))
     assert "infeasible" in capsys.readouterr().out
-    exact.solve("grid:lava")
+    solve.command("grid:lava")
     assert "more states" in capsys.readouterr().out
-    exact.solve("FrozenLake-v1", limit=(0.001,))
+    solve.command("FrozenLake-v1", limit=(0.001,))
     assert "active" in capsys.readouterr().out
 
 
@@ -55,17 +57,17 @@ MACHINE = Path(__file__).parents[2] / "docs" / "examples" / "machine.json"
 def test_the_example_file_through_every_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exact.solve(str(MACHINE))
+    solve.command(str(MACHINE))
     assert "V_r = 1.015" in capsys.readouterr().out
     assert json.loads(MACHINE.read_text()) == json.loads(
         (MACHINE.parents[1] / "tabular.md").read_text().split("```json\n")[1].split("```")[0]
     )
-    exact.verify(str(MACHINE))
+    verify.command(str(MACHINE))
     shown = capsys.readouterr().out
     assert "toy" not in shown and shown.count("holds") == len(claims.EVERYWHERE)
-    exact.figures("polytope", str(tmp_path), ("svg",), cmdp=str(MACHINE))
+    figures_command.command("polytope", str(tmp_path), ("svg",), cmdp=str(MACHINE))
     assert "safe optimum,0.4480874317" in (tmp_path / "polytope.csv").read_text()
-    exact.playground(str(tmp_path / "p.html"), str(MACHINE))
+    playground.command(str(tmp_path / "p.html"), str(MACHINE))
     assert '"gamma": 0.95' in (tmp_path / "p.html").read_text()
     with pytest.raises(ValueError, match="paths work for any CMDP"):
         figures("polytope", tmp_path, ("svg",), own=gridworld("corridor"))
@@ -73,25 +75,25 @@ def test_the_example_file_through_every_command(
 
 @pytest.mark.parametrize("source", [str(MACHINE), "toy", "implicit-bias", "grid:corridor"])
 def test_solve_honours_gamma(source: str) -> None:
-    assert exact.load(source, 0.5).gamma == 0.5 != exact.load(source).gamma
+    assert load(source, 0.5).gamma == 0.5 != load(source).gamma
 
 
 @pytest.mark.parametrize("source", ["grid:moon", "no-such-env"])
 def test_solve_refuses_unknown_sources(source: str) -> None:
     with pytest.raises(ValueError, match=r"unknown gridworld|neither"):
-        exact.solve(source)
+        solve.command(source)
     with pytest.raises(ValueError, match="one for each"):
-        exact.solve("toy", limit=(0.1, 0.2))
+        solve.command("toy", limit=(0.1, 0.2))
 
 
 def test_verify_prints_a_verdict_for_each_claim(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exact.verify(random=0)
+    verify.command(random=0)
     assert capsys.readouterr().out.count("holds") == len(claims.check_claims(0, seed=0))
     monkeypatch.setattr(claims, "occupancy", lambda cmdp, policy: 2.0 * occupancy(cmdp, policy))
     with pytest.raises(SystemExit, match="1"):
-        exact.verify(random=0)
+        verify.command(random=0)
     assert "FAILS" in capsys.readouterr().out
 
 
@@ -248,7 +250,7 @@ def test_playground_refuses_other_shapes() -> None:
 
 def test_figures_draw_what_is_asked_for(tmp_path: Path) -> None:
     """Another barrier, other weights, another radius; and no more than can be told apart."""
-    exact.figures("divergence", str(tmp_path), ("svg",), barrier="log")
+    figures_command.command("divergence", str(tmp_path), ("svg",), barrier="log")
     with (tmp_path / "divergence.csv").open() as file:
         assert {row["barrier"] for row in csv.DictReader(file)} == {"log"}
     asked = paths.runs(Look((0.1, 2.0), "log"))
@@ -258,4 +260,4 @@ def test_figures_draw_what_is_asked_for(tmp_path: Path) -> None:
         Look((1.0,) * 6)
     for wrong in ({"beta": (0.0,)}, {"radius": -1.0}, {"barrier": "cube"}):
         with pytest.raises(ValueError, match="must be"):
-            exact.figures("divergence", str(tmp_path), ("svg",), **wrong)
+            figures_command.command("divergence", str(tmp_path), ("svg",), **wrong)

@@ -10,7 +10,7 @@ import pytest
 from holdfast import make_run
 from holdfast.bench.suite import cells, parse_suite
 from holdfast.cli import main
-from holdfast.cli.tuning import conclude
+from holdfast.cli.tune import conclude
 from holdfast.tune.page import command_of, suite_of, write_page
 from holdfast.tune.search import search
 from holdfast.tune.space import Dimension, parse_space, tuned

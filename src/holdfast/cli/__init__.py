@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line. Each command is one function of its arguments; errors are one sentence."""
+"""The command line: `holdfast NAME` is the function `command` of `holdfast.cli.NAME`.
+
+Each is one function of its arguments, and an error is one sentence. Modules are imported when their
+command is called; from then on `list` is one of them here, not Python's.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast import process
-from holdfast.cli import training
-from holdfast.cli.words import for_shell
+from holdfast.cli.words import fail, for_shell
 from holdfast.console import plain_console, styled
 from holdfast.envs.failure import EnvFailure
 
@@ -29,34 +32,31 @@ CUT_OFF = 141
 
 @dataclass(frozen=True)
 class Command:
-    """A command: the function at MODULE.NAME of this package, and what it does."""
+    """A command: the function `command` of this package's module of its name."""
 
     name: str
-    place: str
     summary: str
+    own_parser: bool = False
+    """It parses its arguments itself, as its options depend on the algorithm."""
 
     def call(self, args: list[str]) -> None:
-        """Import the function and call it with these arguments, parsed by its own signature.
-
-        `train` and `tune` parse them themselves, as their options depend on the algorithm.
-        """
-        module, _, function = self.place.partition(".")
-        found = getattr(importlib.import_module(f"holdfast.cli.{module}"), function)
-        if self.name in ("train", "tune"):
-            found(args)
+        """Import the function and call it with these arguments, parsed by its own signature."""
+        command = importlib.import_module(f"holdfast.cli.{self.name}").command
+        if self.own_parser:
+            command(args)
         else:
-            # tyro keeps the line breaks of an argument's help, whatever the width.
-            found.__doc__ = re.sub(r"\n {12}(?=\S)", " ", found.__doc__)
-            tyro.cli(found, args=args, prog=f"holdfast {self.name}")
+            # tyro joins the lines of a help text for fields of classes, not for functions.
+            command.__doc__ = re.sub(r"\n {12}(?=\S)", " ", command.__doc__)
+            tyro.cli(command, args=args, prog=f"holdfast {self.name}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of `holdfast`."""
     try:
-        run(list(sys.argv[1:] if argv is None else argv))
+        run([*(sys.argv[1:] if argv is None else argv)])
     except KeyboardInterrupt as stop:
         what, code = process.describe(stop)
-        training.fail("; ".join([what, *getattr(stop, "__notes__", ())]) + ".", code)
+        fail("; ".join([what, *getattr(stop, "__notes__", ())]) + ".", code)
     except (ValueError, RuntimeError, OSError) as error:
         flush("\n" if isinstance(error, BrokenPipeError) else "")  # a line tells whose pipe it was
         if os.environ.get(DEBUG):
@@ -64,9 +64,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
         if isinstance(error, EnvFailure):
             notes.append(f"{DEBUG}=1 shows the full traceback.")
-        training.fail(" ".join([for_shell(str(error)), *notes]), 2)
+        fail(" ".join([for_shell(str(error)), *notes]), 2)
     except MemoryError as error:
-        training.fail(f"there is not enough memory for this ({error}).", 2)
+        fail(f"there is not enough memory for this ({error}).", 2)
     finally:
         flush()
 
@@ -110,28 +110,24 @@ def print_commands() -> None:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("list", "looking.list_command", "algorithms, and the settings of one"),
-        Command("train", "training.train_command", "train ALGO on ENV"),
-        Command("resume", "training.resume_command", "continue a run"),
-        Command("evaluate", "judging.evaluate_command", "judge a trained policy's safety"),
-        Command("watch", "shipping.watch_command", "film a trained policy"),
-        Command("certify", "shipping.certify_command", "a model card: what is known of its safety"),
-        Command("export", "shipping.export_command", "the policy as ONNX, or for NumPy alone"),
-        Command("zoo", "zoo.zoo_command", "trained policies that come with the library"),
-        Command("envs", "looking.envs_command", "tasks, and a description of one"),
-        Command("check", "looking.check_command", "find faults in your environment"),
-        Command("bench", "comparing.bench", "run a whole comparison"),
-        Command("tune", "tuning.tune_command", "search for settings that keep the limit"),
-        Command("report", "comparing.report_command", "compare runs in one page"),
-        Command("solve", "exact.solve", "the optimum of a finite CMDP, exactly"),
-        Command("verify", "exact.verify", "check the theorems numerically"),
-        Command("figures", "exact.figures", "draw the geometry of safe policies"),
-        Command("playground", "exact.playground", "write the interactive page of trust regions"),
-        Command("plot", "looking.plot_command", "draw a run's return, cost and regret"),
-        Command(
-            "demo",
-            "training.demo_command",
-            "C-TRPO on HalfCheetah in about a minute, and its verdict",
-        ),
+        Command("list", "algorithms, and the settings of one"),
+        Command("train", "train ALGO on ENV", own_parser=True),
+        Command("resume", "continue a run"),
+        Command("evaluate", "judge a trained policy's safety"),
+        Command("watch", "film a trained policy"),
+        Command("certify", "a model card: what is known of its safety"),
+        Command("export", "the policy as ONNX, or for NumPy alone"),
+        Command("zoo", "trained policies that come with the library"),
+        Command("envs", "tasks, and a description of one"),
+        Command("check", "find faults in your environment"),
+        Command("bench", "run a whole comparison"),
+        Command("tune", "search for settings that keep the limit", own_parser=True),
+        Command("report", "compare runs in one page"),
+        Command("solve", "the optimum of a finite CMDP, exactly"),
+        Command("verify", "check the theorems numerically"),
+        Command("figures", "draw the geometry of safe policies"),
+        Command("playground", "write the interactive page of trust regions"),
+        Command("plot", "draw a run's return, cost and regret"),
+        Command("demo", "C-TRPO on HalfCheetah in about a minute, and its verdict"),
     )
 }

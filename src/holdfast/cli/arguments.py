@@ -70,7 +70,13 @@ def folder_of(text: str) -> Path:
 
 RunFolder = Annotated[Path, one_word("PATH|URI|zoo/TASK", Path, folder_of)]
 """One run, with its newest checkpoint."""
-WhichPolicy = Annotated[Which, one_word("newest|best|EPOCH", int | str, which_policy)]
+WHICH = (
+    "The newest policy, the best one that was safe by its own fresh episodes (train with "
+    "--evaluate-every), or that of an epoch whose checkpoint is kept."
+)
+WhichPolicy = Annotated[
+    Which, one_word("newest|best|EPOCH", int | str, which_policy), arg(help=WHICH)
+]
 """Of a run, as `Agent.load` takes it."""
 Records = Annotated[Path, one_word("PATH|URI", Path, partial(local_copy, small=True))]
 """A run or the parent of many, without checkpoints."""

@@ -6,6 +6,9 @@
 
 import re
 import sys
+from typing import NoReturn
+
+from holdfast.console import plain_console, styled
 
 OWN = {
     "trust_env": "--trust-env",
@@ -22,6 +25,14 @@ OWN = {
     "limits": "--limit",
 }
 """Arguments of `Agent` that are options of commands."""
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
+    plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
+    words = styled(("holdfast:", "bold red"), f" {plain}")
+    plain_console(stderr=True).print(words, soft_wrap=True)
+    raise SystemExit(code)
 
 
 def for_shell(message: str) -> str:

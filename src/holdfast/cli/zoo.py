@@ -11,7 +11,7 @@ from rich.table import Table
 from holdfast.cli.arguments import Whole
 
 
-def zoo_command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole = 200) -> None:
+def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole = 200) -> None:
     """Trained policies that come with the library, or new ones made from run folders.
 
     Args:

@@ -156,9 +156,14 @@ class Worker:
                 return {"rows": play_round(env, actor, wanted, self.on_progress)}
             case "snapshot":
                 return env.snapshot()
-            case _:
+            case "restore":
                 self.obs = env.restore(arrays)
                 return {"obs": self.obs}
+            case unknown:
+                raise ValueError(
+                    f"a worker was asked to '{unknown}', which it does not know; run the same "
+                    "version of Holdfast in all processes."
+                )
 
     def close(self) -> None:
         if self.env is not None:

@@ -46,7 +46,7 @@ from holdfast.train.state import (
     resets_each_epoch,
     restore_state,
 )
-from holdfast.update import concurrent, split
+from holdfast.train.update import make_update
 
 SHOWN = ("ep_return", "ep_cost", "cost_regret_raw")
 """Of the metrics, what the repr of an epoch shows."""
@@ -80,7 +80,7 @@ def train(
     refuse_biased(run, env)
     refuse_untold(run, env)
     state = state or first_state(run, spaces)
-    estimate, update = compiled_estimate(run), concurrent(split(run.algorithm))
+    estimate, update = compiled_estimate(run), make_update(run.algorithm)
     stitch = resets_each_epoch(run, env)
     resumed = state.epoch > 0
     if resumed and not stitch:

@@ -28,7 +28,7 @@ from holdfast.process import shared
 from holdfast.run import Run
 from holdfast.train.environment import longer_epochs, steps_in_lockstep
 from holdfast.train.state import COST_NOISE, NOISE, State, actor_of
-from holdfast.update import Advantages
+from holdfast.train.update import Advantages
 
 TIME_COLUMNS = ("time_rollout", "time_estimate", "time_update")
 """Seconds of the parts of an epoch, in their order."""

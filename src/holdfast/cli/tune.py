@@ -71,7 +71,7 @@ class Tuning:
     """Print the search space and the trials so far, run nothing."""
 
 
-def tune_command(args: list[str]) -> None:
+def command(args: list[str]) -> None:
     """holdfast tune ALGO ENV [options of the search] [options of train]"""
     names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
     if len(names) < 2 and HELP.isdisjoint(args):

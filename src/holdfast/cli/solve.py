@@ -1,58 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of the exact side: solve, verify, figures, playground."""
+"""`holdfast solve`: the optimum of a finite CMDP, exactly."""
 
 import json as json_format
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import tyro
 from rich.table import Table
-from rich.text import Text
 
+from holdfast.cli.cmdp import load
 from holdfast.console import plain_console, styled
 from holdfast.core.limits import Limit, parse_limit
-from holdfast.tabular.barrier import POTENTIALS
-from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy
-from holdfast.tabular.files import read_cmdp
-from holdfast.tabular.geometry_claims import Choice
-from holdfast.tabular.instances import MAPS, gridworld
+from holdfast.tabular.cmdp import FiniteCMDP
 from holdfast.tabular.lp import InfeasibleLimits, Optimum, active, optimum
-from holdfast.tabular.toy_text import from_gymnasium
 
 SHOWN_STATES = 20
 """States whose policy the table shows; the JSON output holds all of them."""
 
 
-def load(source: str, gamma: float | None = None) -> FiniteCMDP:
-    """A CMDP by name: a JSON file, `toy`, `implicit-bias`, `grid:NAME`, or a toy-text id.
-
-    The first three have a discount of their own, which `gamma` replaces.
-    """
-    if source.endswith(".json") or source in ("toy", "implicit-bias"):
-        named = {"toy": toy, "implicit-bias": implicit_bias}
-        cmdp = named[source]() if source in named else read_cmdp(source)
-        return cmdp if gamma is None else replace(cmdp, gamma=gamma)
-    gamma = 0.95 if gamma is None else gamma
-    if source.startswith("grid:"):
-        name = source.removeprefix("grid:")
-        if name not in MAPS:
-            raise ValueError(f"unknown gridworld {name!r}; use one of {', '.join(MAPS)}.")
-        return gridworld(MAPS[name], gamma=gamma)
-    import gymnasium as gym
-
-    try:
-        return from_gymnasium(source, gamma=gamma)
-    except gym.error.Error as error:
-        raise ValueError(
-            f"'{source}' is neither a .json file, toy, implicit-bias, grid:NAME nor a Gymnasium "
-            f"id ({error})."
-        ) from error
-
-
-def solve(
+def command(
     source: tyro.conf.Positional[str],
     limit: tuple[str | float, ...] = (),
     gamma: float | None = None,
@@ -214,109 +181,3 @@ def show_solution(source: str, report: dict[str, Any]) -> None:
     console.print(table)
     if len(policy) > SHOWN_STATES:
         console.print(f"... and {len(policy) - SHOWN_STATES} more states; --json shows all")
-
-
-def verify(
-    source: tyro.conf.Positional[str] = "",
-    random: int | None = None,
-    seed: int = 0,
-    beta: float | None = None,
-    barrier: str | None = None,
-    radius: float | None = None,
-) -> None:
-    """Check the theorems numerically; exits with 1 if one fails.
-
-    On the toy and on random CMDPs, or on one of your own, starting from a policy inside its limits.
-
-    Args:
-        source: Any source that `holdfast solve` takes.
-        random: How many random CMDPs, up to 20 states, 5 actions and 3 constraints; 20 without a
-            source, none with one.
-        seed: Seed of the random CMDPs.
-        beta: Weight of the barrier, instead of what each claim is usually checked with.
-        barrier: entropy, log, or one of your own, file.py:name.
-        radius: Radius of the updates that claims are about.
-    """
-    from holdfast.tabular.claims import check_claims
-
-    choice = _choice(beta, barrier, radius)
-
-    table = Table("claim", "on", "worst deviation", "allowed", "verdict", box=None)
-    own = {source: load(source)} if source else {}
-    count = (0 if own else 20) if random is None else random
-    claims = check_claims(count, seed, own=own, choice=choice)
-    for claim in claims:
-        verdict = Text("holds", "green") if claim.holds else Text("FAILS", "bold red")
-        table.add_row(
-            claim.text, claim.where, f"{claim.worst:.1e}", f"{claim.allowed:.0e}", verdict
-        )
-    plain_console().print(table)
-    if not all(claim.holds for claim in claims):
-        raise SystemExit(1)
-
-
-def figures(
-    name: tyro.conf.Positional[str] = "all",
-    out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "figures",
-    formats: tuple[str, ...] = ("png", "svg", "pdf"),
-    parity: bool = False,
-    cmdp: str = "toy",
-    beta: tuple[float, ...] = (),
-    barrier: str | None = None,
-    radius: float | None = None,
-) -> None:
-    """Draw the paper's figures from exact computations, each with its data as CSV.
-
-    Args:
-        name: all, policy-square, trust-regions, divergence, polytope, paths, penalty or
-            animation.
-        out: Folder to write to.
-        formats: Any of png, svg, pdf.
-        parity: Trajectories by the published recipe, overshoot and log-d Gramian included.
-        cmdp: Another CMDP to draw, any source that `holdfast solve` takes; all but divergence and
-            paths need 2 states, 2 actions and 1 constraint.
-        beta: Weights of the barrier to draw, instead of each figure's own.
-        barrier: The barrier to draw: entropy, log, or one of your own, file.py:name.
-        radius: The radius of the regions and updates to draw.
-    """
-    from holdfast.tabular.figures import figures as draw
-    from holdfast.tabular.figures.drawing import Look
-
-    for value in beta:
-        _choice(value, None, None)
-    chosen = _choice(None, barrier, radius)
-    own = None if cmdp == "toy" else load(cmdp)
-    for file in draw(name, out, formats, parity, own, Look(beta, chosen.barrier, radius)):
-        print(file)
-
-
-def _choice(beta: float | None, barrier: str | None, radius: float | None) -> Choice:
-    """What is asked for, checked; a barrier of one's own is looked up."""
-    for name, value in (("beta", beta), ("radius", radius)):
-        if value is not None and not 0.0 < value < float("inf"):
-            raise ValueError(f"--{name} {value} must be positive and finite; 1 is usual for beta.")
-    if barrier is not None and barrier not in POTENTIALS:
-        from holdfast.own_barrier import use_barrier
-
-        if ":" not in barrier:
-            raise ValueError(
-                f"--barrier {barrier} must be one of {', '.join(POTENTIALS)}, or one of your own, "
-                "file.py:name."
-            )
-        barrier = use_barrier(barrier)
-    return Choice(beta, barrier, radius)
-
-
-def playground(
-    out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "playground.html", cmdp: str = "toy"
-) -> None:
-    """Write the interactive page: one HTML file that works offline.
-
-    Args:
-        out: The file to write.
-        cmdp: Another CMDP of 2 states, 2 actions and 1 constraint.
-    """
-    from holdfast.tabular.square import page
-
-    Path(out).write_text(page(load(cmdp)), encoding="utf-8")
-    print(f"{out}: open it in a browser")

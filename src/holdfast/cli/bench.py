@@ -14,17 +14,13 @@ from holdfast.bench.estimate import effort
 from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
-from holdfast.cli.arguments import Out, Records, WholeOrNone
+from holdfast.cli.arguments import WholeOrNone
 from holdfast.console import plain_console, styled
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.own_barrier import barrier_name
 from holdfast.process import cores
-from holdfast.report import report
-from holdfast.report.finals import UnitsName
-from holdfast.report.summary import LayoutName
 from holdfast.run import from_json
 from holdfast.runs.checkpoint import read_json, saved_epochs, write_json
-from holdfast.runs.log import PUBLISHED_LIMIT
 from holdfast.runs.places import here
 from holdfast.runs.storage import fetch, runs_under
 from holdfast.settings import leaves
@@ -32,7 +28,7 @@ from holdfast.settings import leaves
 SUITES = f"A shipped suite ({', '.join(shipped())}) or a TOML file of your own."
 
 
-def bench(
+def command(
     suite: tyro.conf.Positional[Annotated[str, tyro.conf.arg(help=SUITES)]],
     *,
     steps: WholeOrNone = None,
@@ -181,36 +177,3 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
             f"--seeds {text} must be a number of seeds, or seeds such as 0,1000 or 20, (one seed)."
         ) from None
     return parse_seeds(numbers if "," in text else numbers[0])
-
-
-def report_command(
-    dirs: tyro.conf.Positional[tuple[Records, ...]],
-    out: Out = Path("report"),
-    watch: bool = False,
-    title: str = "Safe reinforcement learning: a comparison",
-    steps: WholeOrNone = None,
-    cost_limit: float = PUBLISHED_LIMIT,
-    figures: bool = True,
-    units: UnitsName = "paper",
-    layout: LayoutName = "holdfast",
-) -> None:
-    """Compare runs: one page for the browser, figures and tables.
-
-    Args:
-        dirs: Run folders or their parents, of Holdfast, SafePO or OmniSafe; Parquet tables.
-        out: Where to write report.html, figures/ and tables/.
-        watch: Follow running jobs: rewrite the page until all runs are finished.
-        title: The page's title.
-        steps: Compare at so many environment steps instead of at the end.
-        cost_limit: The limit of runs that state none, such as published tables.
-        figures: Write PNG, SVG and PDF figures too; they take longer than all else.
-        units: Those of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
-            / limit − 1), or of its ablation figure (the mean of CPO's, cost / limit).
-        layout: Of figures and tables; paper: two groups by the sign of the final cost, sorted by
-            return, curves of safe methods alone too, 95 % intervals as bands.
-    """
-    page = report(
-        dirs, out, watch, title=title, steps=steps, cost_limit=cost_limit, figures=figures,
-        units=units, layout=layout,
-    )  # fmt: skip
-    print(page)

@@ -30,7 +30,7 @@ CODES = {"yes": 0, "no": 1, "undecided": 3}
 """Verdict → exit code; 2 says that something was wrong with the command."""
 
 
-def evaluate_command(
+def command(
     run: tyro.conf.Positional[RunFolder],
     which: WhichPolicy = "newest",
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(),
@@ -46,8 +46,6 @@ def evaluate_command(
 
     Args:
         run: The run folder.
-        which: The newest policy, the best one that was safe by its own fresh episodes (train with
-            --evaluate-every), or that of an epoch whose checkpoint is kept.
         judging: Which episodes, and how many.
         environment: Judge it elsewhere.
         limit: Judge by another limit, such as 10, spill=10 or 'spill=10 worst 5%'; repeat it for

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast certify`: a model card, what is known of a policy's safety."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tyro
+
+from holdfast.cli.arguments import (
+    EnvironmentOptions,
+    Judging,
+    OutOrNone,
+    RunFolder,
+    judging_limits,
+)
+from holdfast.console import plain_console
+
+
+def command(
+    run: tyro.conf.Positional[RunFolder],
+    out: OutOrNone = None,
+    judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(episodes=200),
+    environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
+    limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    film: bool = True,
+    perturb: tuple[str, ...] = (),
+    describe: str = "",
+) -> None:
+    """Write a model card: a page and a JSON file on what is known of a policy's safety.
+
+    Args:
+        run: The run folder.
+        judging: Which episodes, and how many.
+        environment: Judge it elsewhere.
+        out: A folder for card.html and card.json; by default RUN/card.
+        limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
+        film: Add a video of the costliest of 20 episodes.
+        perturb: Judge it under other conditions too, as in evaluate: mass=-20%,+20%.
+        describe: What the task is, for the card; by default what its environment states.
+    """
+    from holdfast.bars import EvaluationBar
+    from holdfast.certify import certify
+    from holdfast.runs.storage import sync_back
+
+    given: dict[str, Any] = judging.given() | environment.given()
+    given["limits"] = judging_limits(limit)
+    with EvaluationBar(judging.episodes) as bar:
+        given |= {"film": film, "perturb": perturb, "describe": describe}
+        page, data = certify(run, out, **given, on_progress=bar.update)
+    sync_back(run)
+    console = plain_console()
+    console.print(f"Page: {page}", soft_wrap=True)
+    console.print(f"Data: {data}", soft_wrap=True)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast export`: a trained policy for use without Holdfast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tyro
+
+from holdfast.cli.arguments import Out, RunFolder, WhichPolicy
+from holdfast.console import plain_console
+from holdfast.runs.checkpoint import Which
+
+
+def command(
+    run: tyro.conf.Positional[RunFolder],
+    out: Out = Path("policy.onnx"),
+    which: WhichPolicy = "newest",
+    double: bool = False,
+    noise: bool = False,
+) -> None:
+    """Write a trained policy for use without Holdfast, checked against its actions here.
+
+    Args:
+        run: The run folder.
+        out: policy.onnx, or policy.npz for NumPy alone (with policy.py beside it, which reads it).
+        double: ONNX takes and returns float64 instead of float32.
+        noise: ONNX has a second output, `sampled`, drawn with the noise that it is given.
+    """
+    from holdfast.agent import Agent
+    from holdfast.runs.storage import called
+
+    agreement = Agent.load(run, which=which).export(out, double=double, noise=noise)
+    console = plain_console()
+    for file in agreement.files:
+        console.print(f"Wrote:   {file}", soft_wrap=True)
+    console.print(f"Checked: {agreement}", soft_wrap=True)
+    console.print(
+        "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
+        f"with sampled ones: holdfast evaluate {called(run)}{_which(which)} --greedy",
+        soft_wrap=True,
+    )
+
+
+def _which(which: Which) -> str:
+    return "" if which == "newest" else f" --which {which}"

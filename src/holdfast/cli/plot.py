@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast plot`: a run's return, cost and regret."""
+
+from __future__ import annotations
+
+import tyro
+
+from holdfast.cli.arguments import OutOrNone, RunFolder
+
+
+def command(run: tyro.conf.Positional[RunFolder], out: OutOrNone = None) -> None:
+    """Draw return, cost against limit and regret of a run.
+
+    Args:
+        run: The run folder.
+        out: The picture's file; the suffix chooses PNG, SVG or PDF. Default: RUN/progress.png.
+    """
+    from holdfast.runs.folder import open_folder
+    from holdfast.runs.plot import plot_run
+    from holdfast.runs.storage import sync_back
+
+    print(plot_run(open_folder(run), out or run / "progress.png"))
+    sync_back(run)

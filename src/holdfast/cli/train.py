@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast train`: a new run, also from the policy or the settings of another."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast import process
+from holdfast.cli.training import follow, sinks
+
+if TYPE_CHECKING:
+    from holdfast.cli.options import Options
+    from holdfast.run import Run
+    from holdfast.train.state import State
+
+
+def command(args: list[str]) -> None:
+    """holdfast train ALGO ENV [options], or with --from RUN or --config RUN/run.json instead"""
+    from holdfast.cli.options import HELP, first_look, parse_run
+
+    # In two steps: the options are the settings of the algorithm, which ALGO, --from or --config
+    # has to name before they can be parsed.
+    names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
+    first = first_look(args)
+    given = [
+        flag for flag, value in (("--from", first.origin), ("--config", first.config)) if value
+    ]
+    if len(names) == 2 and not given:
+        run, chosen = parse_run(names[0], names[1], args[2:])
+        fit = run.preset is None and not any(arg.startswith("--epoch-steps") for arg in args)
+        begin(run, chosen, trusted=True, fit=fit)  # the user named it
+    elif not HELP.isdisjoint(args):
+        parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])
+    elif not given:
+        raise ValueError(
+            "train needs an algorithm and an environment: `holdfast train c-trpo ENV`."
+        )
+    elif names or len(given) > 1:
+        raise ValueError(
+            f"train {given[0]} takes algorithm and environment from the run: leave "
+            f"{'ALGO and ENV' if names else given[1]} out."
+        )
+    elif first.origin:
+        train_from(first.origin, args)
+    else:
+        train_again(str(first.config), args)
+
+
+def train_from(origin: str, args: list[str]) -> None:
+    """A new run that begins with the policy of another, under other settings."""
+    from holdfast.cli.options import parse_run
+    from holdfast.runs.folder import load_state, open_folder
+    from holdfast.runs.places import is_uri
+    from holdfast.runs.storage import local_copy
+    from holdfast.runs.trust import is_remembered
+    from holdfast.runs.zoo import is_zoo
+
+    before = open_folder(local_copy(origin))
+    state, _ = load_state(before)
+    if state is None:
+        raise ValueError(f"'{origin}' holds no checkpoint to begin with; train it first.")
+    run, chosen = parse_run("", "", args, before.run)
+    named = is_uri(origin) or is_zoo(origin)
+    run = replace(run, origin=f"{origin if named else before.path}@{state.epoch}")
+    begin(run, chosen, chosen.more.trust_env or is_remembered(before.path), state)
+
+
+def train_again(config: str, args: list[str]) -> None:
+    """The run of a run.json once more, in a new folder; flags change what they name."""
+    from holdfast.cli.options import parse_run
+    from holdfast.run import from_json
+    from holdfast.runs.checkpoint import read_json
+    from holdfast.runs.folder import load_state, open_folder
+    from holdfast.runs.storage import local_copy
+    from holdfast.runs.trust import is_remembered
+
+    file = Path(config)
+    file = file / "run.json" if file.is_dir() else file
+    run, chosen = parse_run("", "", args, from_json(read_json(file).get("run")))
+    state = None
+    if run.origin:
+        place, _, epoch = run.origin.rpartition("@")
+        state, _ = load_state(open_folder(local_copy(place)))
+        if state is None or str(state.epoch) != epoch:
+            raise ValueError(
+                f"'{file}' began with epoch {epoch} of '{place}', which is no longer there; "
+                "restore that folder first."
+            )
+    begin(run, chosen, chosen.more.trust_env or is_remembered(file.parent), state)
+
+
+def begin(
+    run: Run, chosen: Options, trusted: bool, state: State | None = None, fit: bool = False
+) -> None:
+    """Train in a new folder, with what another run has learned; a start that fails leaves none.
+
+    `fit`: choose the length of epochs by the environment, as nobody gave it.
+    """
+    from holdfast.runs.folder import create
+    from holdfast.runs.training import begin_with
+    from holdfast.train.environment import open_env, with_fitting_epochs
+
+    process.use_compilation_cache()
+    env = open_env(run, trusted=trusted, cluster=chosen.more.cluster)
+    run = with_fitting_epochs(run, env) if fit else run
+    folder = create(chosen.out or default_out(run), run, env)
+    try:
+        begun = begin_with(folder, state) if state else None
+        extra = sinks(folder, 0, chosen.more.tensorboard, chosen.more.wandb)
+    except BaseException:
+        shutil.rmtree(folder.path)
+        raise
+    follow(folder, env, begun, extra, chosen.quiet)
+
+
+def default_out(run: Run) -> Path:
+    from holdfast.runs.folder import plain_word
+
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    task = plain_word(run.env).strip("-.")
+    return Path("runs") / f"{run.name}_{task}_seed{run.seed}_{stamp}"

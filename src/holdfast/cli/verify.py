@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`holdfast verify`: the theorems, checked numerically."""
+
+import tyro
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.cmdp import choice, load
+from holdfast.console import plain_console
+
+
+def command(
+    source: tyro.conf.Positional[str] = "",
+    random: int | None = None,
+    seed: int = 0,
+    beta: float | None = None,
+    barrier: str | None = None,
+    radius: float | None = None,
+) -> None:
+    """Check the theorems numerically; exits with 1 if one fails.
+
+    On the toy and on random CMDPs, or on one of your own, starting from a policy inside its limits.
+
+    Args:
+        source: Any source that `holdfast solve` takes.
+        random: How many random CMDPs, up to 20 states, 5 actions and 3 constraints; 20 without a
+            source, none with one.
+        seed: Seed of the random CMDPs.
+        beta: Weight of the barrier, instead of what each claim is usually checked with.
+        barrier: entropy, log, or one of your own, file.py:name.
+        radius: Radius of the updates that claims are about.
+    """
+    from holdfast.tabular.claims import check_claims
+
+    chosen = choice(beta, barrier, radius)
+    table = Table("claim", "on", "worst deviation", "allowed", "verdict", box=None)
+    own = {source: load(source)} if source else {}
+    count = (0 if own else 20) if random is None else random
+    claims = check_claims(count, seed, own=own, choice=chosen)
+    for claim in claims:
+        verdict = Text("holds", "green") if claim.holds else Text("FAILS", "bold red")
+        table.add_row(
+            claim.text, claim.where, f"{claim.worst:.1e}", f"{claim.allowed:.0e}", verdict
+        )
+    plain_console().print(table)
+    if not all(claim.holds for claim in claims):
+        raise SystemExit(1)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One update of policy and critics.
+
+    update = make_update(algorithm)
+    learner, metrics, spent = update(learner, batch, key, advantages)
+
+By default the critics come first (`critic_first`): they are fitted to the epoch, the epoch's
+advantages are computed again with the fitted critics, and then the policy takes its step. Without
+that, or where an epoch has fewer samples than a critic has parameters, fit and step run at the
+same time: the fit is a chain of small products that keeps one core busy, the step is wide. Each is
+a function of its arguments alone, so the order in which they end cannot change a bit. Only a fit
+that takes the norm of the policy's gradient (`critic_stale_norm`) waits for the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from holdfast.algorithms import Algorithm, InMinibatches
+from holdfast.core.critic import CriticFit, Critics, Minibatches, together
+from holdfast.core.types import Batch, Improvement, Learner, Metrics
+from holdfast.process import shared
+
+Fit = Callable[[Critics, Batch, Minibatches, Array | None], tuple[Critics, Metrics]]
+
+Advantages = Callable[[Critics], dict[str, Array]]
+"""What `core.estimate` makes of an epoch with these critics."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """The compiled parts of an update; a call makes the whole of it."""
+
+    improve: Callable[[Learner, Batch, Array], Improvement]
+    """Takes the update's key."""
+    fit: Fit | None = None
+    """None: critics learn in the policy's own minibatches, so `improve` returns them too."""
+    minibatches: Callable[[Array, Batch], Minibatches] | None = None
+    """The update's key and a batch → what the fit goes through."""
+    fit_waits: bool = False
+    """The norm of the policy's gradient counts in the fit (D7), so that comes second."""
+    fit_first: Callable[[Critics, int], bool] = lambda *_: False
+    """Whether the policy improves by what critics, fitted to so many samples, see."""
+
+    def __call__(
+        self, learner: Learner, batch: Batch, key: Array, advantages: Advantages | None = None
+    ) -> tuple[Learner, Metrics, Array | None]:
+        """The learner after the update, its metrics, and [K] the cost changes it predicts, if any.
+
+        Where critics come first it takes the advantages as a function of critics too; without it
+        the advantages stay as they are (exact ones need no critics).
+        """
+        improve, fit, minibatches = self.improve, self.fit, self.minibatches
+        if fit is None or minibatches is None:
+            step = improve(learner, batch, key)
+            return learner.improved(step), step.metrics, step.spent
+        picked = minibatches(key, batch)
+        if self.fit_first(learner.critics, len(batch.weight)):
+            critics, fitted = fit(learner.critics, batch, picked, None)
+            if advantages:
+                seen = advantages(critics)
+                batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
+            step = improve(learner, batch, key)
+        elif self.fit_waits:
+            step = improve(learner, batch, key)
+            critics, fitted = fit(learner.critics, batch, picked, step.gradient_norm)
+        else:
+            with ThreadPoolExecutor(1) as beside:
+                fitting = beside.submit(fit, learner.critics, batch, picked, None)
+                step = improve(learner, batch, key)
+                critics, fitted = fitting.result()
+        return Learner(step.policy, critics, step.extra), step.metrics | fitted, step.spent
+
+
+@shared
+def make_update(algorithm: Algorithm) -> Update:
+    """The update of an algorithm: its step of the policy, and the fit of the critics around it."""
+    critic = algorithm.critic
+    if not isinstance(critic, CriticFit):
+        return Update(jax.jit(algorithm.improve))
+    both_draw = isinstance(algorithm, InMinibatches)
+
+    def improve(learner: Learner, batch: Batch, key: Array) -> Improvement:
+        return algorithm.improve(learner, batch, jax.random.split(key)[0] if both_draw else key)
+
+    def minibatches(key: Array, batch: Batch) -> Minibatches:
+        own = jax.random.split(key)[1] if both_draw else key
+        return critic.minibatches(own, len(batch.weight))
+
+    return Update(
+        jax.jit(improve),
+        _side_by_side(critic) if critic.critic_apart else jax.jit(critic.fit),
+        minibatches,
+        fit_waits=critic.critic_stale_norm and not both_draw,
+        fit_first=critic.comes_first,
+    )
+
+
+def _side_by_side(critic: CriticFit) -> Fit:
+    """Each critic by one call of one compiled function: the bits do not depend on the cores."""
+    fit_one, join = jax.jit(critic.fit_one), jax.jit(_joined)
+
+    def fit(
+        critics: Critics, batch: Batch, picked: Minibatches, _: Array | None
+    ) -> tuple[Critics, Metrics]:
+        one = lambda which: fit_one(critics, batch, picked, np.int32(which))
+        count = batch.target.shape[1]
+        with ThreadPoolExecutor(count) as pool:
+            first = pool.submit(one, 0).result()  # compiled, and under way: JAX does not wait
+            return join([first, *pool.map(one, range(1, count))])
+
+    return fit
+
+
+def _joined(fits: list[tuple[Critics, Metrics]]) -> tuple[Critics, Metrics]:
+    """All critics, and the sum of their losses."""
+    losses = jnp.stack([metrics["critic_loss"] for _, metrics in fits])
+    return together([critics for critics, _ in fits]), {"critic_loss": losses.sum()}
