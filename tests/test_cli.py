@@ -97,7 +97,9 @@ def test_demo_trains_evaluates_and_draws(tmp_path, capsys, monkeypatch):
     for _ in range(2):  # the second replaces the first
         cli.main(["demo", "--steps", "2000", "--out", str(out)])
         told, shown = capsys.readouterr()
-        assert shown.startswith("c-trpo on SafetyHalfCheetahVelocity-v1: 2,000 steps, 2 env")
+        assert shown.startswith(
+            "c-trpo on SafetyHalfCheetahVelocity-v1 (Holdfast's default): 2,000 st"
+        )
         assert "may exceed a speed of 3.21" in shown.splitlines()[1]
         assert "Safe, proved at 95%:" in told
         assert f"holdfastresume{out}" in "".join(told.split())  # lines are wrapped

@@ -57,7 +57,7 @@ def test_the_first_line_of_a_run_and_an_error_show_names_as_they_are(tmp_path, c
     run = make_run("c-trpo", env="car.py:Car", cost_limit=1.0)
     env = holdfast.make_env("probe/Speed-v0", 10)
     bars.training_bar(run, env, {"cost": 1.0}).close()
-    assert "c-trpo on car.py:Car: " in capsys.readouterr().err
+    assert "c-trpo on car.py:Car (Holdfast's default): " in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["evaluate", str(tmp_path / "bad:key:x")])
     assert "bad:key:x" in capsys.readouterr().err

@@ -169,7 +169,7 @@ def test_an_export_acts_as_ours_on_what_the_environment_gives(tmp_path):
     reader = numpy_policy.Policy(tmp_path / "p.npz")
     for seed in range(20):
         obs, _ = task.reset(seed=seed)
-        given = {f"observation/{k}": np.float64(v)[None] for k, v in obs.items()}
+        given = {f"observation/{k}": np.float32(v)[None] for k, v in obs.items()}
         theirs = session.run(["action"], given)[0][0]
         assert theirs == reader(obs) == agent.predict(obs)
 

@@ -183,7 +183,7 @@ def exported(agent, folder):
 
 
 def inputs(space, many):
-    return {part.name: leaf(many, part.path) for part in parts_of(space)}
+    return {part.name: leaf(many, part.path).astype(np.float32) for part in parts_of(space)}
 
 
 @pytest.mark.parametrize("kind", OBSERVATIONS)

@@ -53,7 +53,7 @@ def test_foreign_environments_resume_in_the_middle_of_episodes(workers, tmp_path
         how = {"vectorise": "process", "workers": workers} if workers else {}
         return make_env(limited(), 4, **how)
 
-    run = small("drift", epochs=3)
+    run = small("drift", epochs=3, seed=1)
     whole = create(tmp_path / "whole", run, batch(0))
     for epoch in train_in_folder(whole, batch(0)):
         if epoch.index == 2:  # what a kill would leave

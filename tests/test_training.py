@@ -121,14 +121,16 @@ def test_results_do_not_depend_on_the_number_of_workers():
 
 def test_one_compilation_for_a_run(monkeypatch):
     run = small(epochs=3)
-    parts = loop.split(run.algorithm)
-    monkeypatch.setattr(loop, "split", lambda _: parts)
+    update = loop.make_update.__wrapped__(run.algorithm)
+    monkeypatch.setattr(loop, "make_update", lambda _: update)
     estimate = loop.compiled_estimate(run)
     monkeypatch.setattr(loop, "compiled_estimate", lambda _: estimate)
-    counts = []
+    before, counts = estimate._cache_size(), []
     for _ in train(run, make_env(run.env, run.num_envs)):
-        counts.append([part._cache_size() for part in (estimate, parts.improve, parts.fit)])
-    assert counts == [[1, 1, 1]] * 3
+        counts.append(
+            [part._cache_size() for part in (estimate, update.improve, update.fit.fit_one)]
+        )
+    assert counts == [[max(before, 1), 1, 1]] * 3
 
 
 def test_policies_follow_the_action_space():
@@ -290,7 +292,7 @@ def test_the_first_line_says_how_a_run_acts(workers, said, capsys):
     Agent("c-trpo", workers=workers, **small).learn("probe/Speed-v0", 200, cost_limit=6.0)
     first, *rest = capsys.readouterr().err.splitlines()
     assert first == (
-        "c-trpo on probe/Speed-v0: 200 steps, 4 environments in this process, observation "
-        f"statistics frozen for each epoch{said}"
+        "c-trpo on probe/Speed-v0 (Holdfast's default): 200 steps in one epoch, 4 environments in "
+        f"this process, observation statistics frozen for each epoch{said}"
     )
     assert not any(line.startswith("c-trpo on") for line in rest)

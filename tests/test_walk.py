@@ -50,7 +50,7 @@ def test_from_check_to_a_policy_without_holdfast(tmp_path, monkeypatch, capsys):
     rng, count = np.random.default_rng(0), 100_000
     level = rng.normal(0.5, 1.0, (count, 1)).astype(np.float32)
     valves = rng.integers(0, 3, count)
-    given = {"observation/level": np.float64(level), "observation/open": np.float64(valves)}
+    given = {"observation/level": level, "observation/open": np.float32(valves)}
     (action,) = session.run(["action"], given)
     ours = agent.predict({"level": level, "open": valves})
     assert (action != ours).sum() <= 1, "but for scores that are as good as equal"

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 
-def plain_console(stderr: bool = False) -> Console:
-    """A console without markup, emoji codes or highlighting."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+def plain_console(stderr: bool = False, quiet: bool = False) -> Console:
+    """A console without markup, emoji codes or highlighting; a quiet one prints nothing."""
+    return Console(stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
 
 
 def styled(*parts: str | Text | tuple[str, str]) -> Text:

@@ -19,12 +19,12 @@ from small_runs import finish, rows_without_clock, same, small
 
 def test_existing_folder_is_never_overwritten(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"exists and is not empty: choose another.*--out"):
+    with pytest.raises(ValueError, match=r"exists and is not empty: choose another.*out="):
         create(tmp_path, small(), make_env("probe/Speed-v0", 4))
     assert (tmp_path / "notes.txt").read_text() == "mine"
     env, path = make_env("probe/Speed-v0", 4), tmp_path / "run"
     finish(create(path, small(), env), env)
-    with pytest.raises(ValueError, match=r"exists and is not empty.*holdfast resume.*--out"):
+    with pytest.raises(ValueError, match=r"exists and is not empty.*holdfast resume.*out="):
         create(path, small(), env)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from holdfast import Agent, cli, make_env, make_run
+from holdfast.runs import folder as folders
 from holdfast.runs.checkpoint import Busy, locked, saved_epochs
 from holdfast.runs.folder import create, load_state, open_folder
 from holdfast.runs.progress import read_rows
@@ -69,8 +70,8 @@ def test_a_refused_resume_changes_nothing(steps, tmp_path, capsys):
     ("words", "told"),
     [
         ("c-trpo probe/Machines-v0 --beta 1 2 3", "beta has 3 values for 2 constraint(s)"),
-        ("cpo probe/Machines-v0 --preset published", "dual='flipped'"),
-        ("c-trpo probe/Speed-v0 --encoder cnn", "encoder=cnn reads images"),
+        ("cpo probe/Machines-v0 --preset published", "--dual flipped"),
+        ("c-trpo probe/Speed-v0 --encoder cnn", "--encoder cnn reads images"),
     ],
 )
 def test_a_refused_training_leaves_no_folder(words, told, tmp_path, capsys):
@@ -261,11 +262,15 @@ def test_a_checkpoint_is_read_by_shapes_alone(tmp_path, monkeypatch):
     assert described(shapes) == described(fresh)
     assert jax.tree.structure(shapes) == jax.tree.structure(fresh)
 
-    def numbers_drawn(*args, **kwargs):
-        raise AssertionError("a network was initialised")
+    only_shapes = lambda tree: {type(x) for x in jax.tree.leaves(tree)} == {jax.ShapeDtypeStruct}
+    assert only_shapes(shapes) and not only_shapes(fresh)
+    asked, make = [], folders.first_state
 
-    monkeypatch.setattr(jax, "jit", numbers_drawn)
-    with pytest.raises(AssertionError, match="initialised"):
-        first_state(run, spaces)
+    def counted(*given, **how):
+        asked.append(how)
+        return make(*given, **how)
+
+    monkeypatch.setattr(folders, "first_state", counted)
     state, _ = load_state(folder)
     assert state is not None and state.epoch == 2
+    assert asked == [{"shapes_only": True}]

@@ -18,6 +18,7 @@ from holdfast.bench.scheduler import Local
 from holdfast.bench.suite import Cell
 from holdfast.cli.arguments import Whole, WholeOrNone
 from holdfast.cli.options import HELP, parse_run
+from holdfast.console import plain_console
 from holdfast.process import cores
 from holdfast.runs.checkpoint import locked, write_atomic
 from holdfast.runs.folder import plain_word
@@ -90,11 +91,11 @@ def command(args: list[str]) -> None:
     jobs = given.jobs or max(1, cores() // given.threads)
     study = Study(run, space, given.constraint, given.allow, jobs)
     study, asked = begin(folder, study)
-    console = Console(stderr=True, highlight=False)
-    console.print(f"{run.name} on {run.env}: {'; '.join(map(str, space))}", markup=False)
+    console = plain_console(stderr=True)
+    console.print(f"{run.name} on {run.env}: {'; '.join(map(str, space))}")
     if given.dry_run:
         for trial in read_trials(folder, study, asked):
-            console.print(_line(study, trial), markup=False)
+            console.print(_line(study, trial))
         return
     env = open_env(run, trusted=True)  # the user named it; what cannot be trained fails here
     limits = Spaces.of(run, env).limits
@@ -105,7 +106,7 @@ def command(args: list[str]) -> None:
         if not mine:
             raise ValueError(f"'{folder}' is being searched by another process; wait for it.")
         board = lambda cells: _board(cells, folder, console, options.quiet)
-        told = lambda trial: console.print(_line(study, trial), markup=False, soft_wrap=True)
+        told = lambda trial: console.print(_line(study, trial), soft_wrap=True)
         shared = study, asked, folder, given.trials, board, told, given.retries
         try:
             if given.cluster:
@@ -133,7 +134,7 @@ def checked(given: Tuning) -> None:
 
 
 def _board(cells: Sequence[Cell], folder: Path, console: Console, quiet: bool) -> Board:
-    return Board(cells, folder, Console(quiet=True) if quiet else console)
+    return Board(cells, folder, plain_console(quiet=True) if quiet else console)
 
 
 def _line(study: Study, trial: Trial) -> str:
@@ -150,7 +151,7 @@ def _line(study: Study, trial: Trial) -> str:
 
 def conclude(study: Study, trials: Sequence[Trial], out: Path, failed: dict[str, str]) -> None:
     """The page, the winner's command line, and the suite that proves it on other seeds."""
-    best, console = winner(trials), Console(highlight=False)
+    best, console = winner(trials), plain_console()
     proof: list[str] = []
     if best is not None:
         run = tuned(study.run, study.space, best.params)
@@ -159,14 +160,14 @@ def conclude(study: Study, trials: Sequence[Trial], out: Path, failed: dict[str,
         proof = [command_of(run), f"holdfast bench {out / 'winner.toml'}"]
     page = write_page(out, study, trials, proof)
     for name, reason in failed.items():
-        console.print(f"{name}: {reason} (see {out / 'logs' / name}.log)", markup=False)
+        console.print(f"{name}: {reason} (see {out / 'logs' / name}.log)")
     if best is None:
         raise RuntimeError(f"no trial of '{out}' is complete; mend the cause and repeat.")
     if not best.safe:
         console.print("No trial is safe; this is the one nearest to its limit.")
     said = {"Winner": _line(study, best), "Train": proof[0], "Prove": proof[1], "Page": str(page)}
     for what, how in said.items():
-        console.print(f"{what + ':':<8}{how}", soft_wrap=True, markup=False)
+        console.print(f"{what + ':':<8}{how}", soft_wrap=True)
     if failed:
         raise RuntimeError(f"{len(failed)} trials failed; mend the cause and repeat the command.")
     if not best.safe:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.arguments import Whole
+from holdfast.console import plain_console
 
 
 def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole = 200) -> None:
@@ -21,11 +21,11 @@ def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole
     """
     from holdfast.runs.zoo import entries, zoo_folder
 
-    console = Console(highlight=False)
+    console = plain_console()
     if make:
         from holdfast.certify.zoo import make_zoo
 
-        say = lambda text: console.print(text, markup=False, soft_wrap=True)
+        say = lambda text: console.print(text, soft_wrap=True)
         make_zoo(make, to or zoo_folder(), episodes, say)
         return
     found = entries(to)
@@ -33,7 +33,6 @@ def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole
         console.print(
             "No policies come with this installation; `holdfast zoo --make RUNS` adds those of "
             "run folders.",
-            markup=False,
         )
         return
     table = Table("name", "return", "cost", "limit", "proved safe", box=None)
@@ -44,4 +43,4 @@ def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole
         table.add_row(*row, str(entry["safe_at_95"]))
     console.print(table)
     name = next(iter(found))
-    console.print(f"\nSee one move: holdfast watch zoo/{name} -o film.gif", markup=False)
+    console.print(f"\nSee one move: holdfast watch zoo/{name} -o film.gif")

@@ -96,27 +96,30 @@ def make_update(algorithm: Algorithm) -> Update:
 
     return Update(
         jax.jit(improve),
-        _side_by_side(critic) if critic.critic_apart else jax.jit(critic.fit),
+        SideBySide(jax.jit(critic.fit_one), jax.jit(_joined))
+        if critic.critic_apart
+        else jax.jit(critic.fit),
         minibatches,
         fit_waits=critic.critic_stale_norm and not both_draw,
         fit_first=critic.comes_first,
     )
 
 
-def _side_by_side(critic: CriticFit) -> Fit:
+@dataclass(frozen=True)
+class SideBySide:
     """Each critic by one call of one compiled function: the bits do not depend on the cores."""
-    fit_one, join = jax.jit(critic.fit_one), jax.jit(_joined)
 
-    def fit(
-        critics: Critics, batch: Batch, picked: Minibatches, _: Array | None
+    fit_one: Callable[..., tuple[Critics, Metrics]]
+    join: Callable[[list[tuple[Critics, Metrics]]], tuple[Critics, Metrics]]
+
+    def __call__(
+        self, critics: Critics, batch: Batch, picked: Minibatches, _: Array | None
     ) -> tuple[Critics, Metrics]:
-        one = lambda which: fit_one(critics, batch, picked, np.int32(which))
+        one = lambda which: self.fit_one(critics, batch, picked, np.int32(which))
         count = batch.target.shape[1]
         with ThreadPoolExecutor(count) as pool:
             first = pool.submit(one, 0).result()  # compiled, and under way: JAX does not wait
-            return join([first, *pool.map(one, range(1, count))])
-
-    return fit
+            return self.join([first, *pool.map(one, range(1, count))])
 
 
 def _joined(fits: list[tuple[Critics, Metrics]]) -> tuple[Critics, Metrics]:
