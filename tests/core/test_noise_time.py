@@ -12,7 +12,7 @@ LIMIT = np.array([25.0])
 def after(*shares: float, limit: np.ndarray = LIMIT) -> NoiseTime:
     rule = NoiseTime.create("auto")
     for share in shares:
-        rule = rule.after(share * limit, limit)
+        rule = rule.after(share * limit, limit, 1_000.0)
     return rule
 
 
@@ -39,12 +39,18 @@ def test_one_epoch_changes_a_long_mean_by_little():
 
 def test_the_worst_of_several_costs_counts_and_an_outlier_counts_as_one():
     two = np.array([25.0, 1.0])
-    rule = NoiseTime.create("auto").after(np.array([0.0, 0.4]), two)
+    rule = NoiseTime.create("auto").after(np.array([0.0, 0.4]), two, 1_000.0)
     assert rule.unclear == pytest.approx(0.4)
     assert after(30.0).unclear == 1.0
 
 
 def test_a_limit_of_nothing_is_unclear_as_long_as_there_are_errors():
     none = np.zeros(1)
-    assert NoiseTime.create("auto").after(np.array([0.1]), none).unclear == 1.0
-    assert NoiseTime.create("auto").after(none, none).time == 0.0
+    assert NoiseTime.create("auto").after(np.array([0.1]), none, 1_000.0).unclear == 1.0
+    assert NoiseTime.create("auto").after(none, none, 1_000.0).time == 0.0
+
+
+def test_noise_is_short_beside_an_episode():
+    unclear = UNCLEAR * LIMIT
+    assert NoiseTime.create("auto").after(unclear, LIMIT, 100.0).time == 5.0
+    assert NoiseTime.create("auto").after(unclear, LIMIT, 1.0).time == 0.05

@@ -3,7 +3,7 @@
 
     u = max_i se(J_i) / b_i                    what an epoch leaves open of a cost, per limit
     ū = mean of u over the last ten epochs or so
-    time = LONGEST · clip((ū − CLEAR) / (UNCLEAR − CLEAR), 0, 1)
+    time = min(LONGEST, length / 20) · clip((ū − CLEAR) / (UNCLEAR − CLEAR), 0, 1)
 
 A robot whose episodes cost much or nothing by the luck of their layout has a cost that an epoch
 hardly knows, and white noise does not show what its actions do to it: noise that lasts makes it go
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 LONGEST = 10.0
 """Steps; advantages look 1 / (1 − γλ) ≈ 17 steps ahead, and longer noise shows them nothing."""
+TIMES = 20
+"""An episode is at least so many times as long as its noise lasts."""
 CLEAR, UNCLEAR = 0.1, 0.2
 """Of ū: below the first the noise is white, above the second it lasts longest."""
 REMEMBERED = 10
@@ -46,13 +48,17 @@ class NoiseTime:
     def create(cls, setting: NoiseSetting) -> NoiseTime:
         return cls(LONGEST if setting == "auto" else setting)
 
-    def after(self, error: Floats, limit: Floats) -> NoiseTime:
-        """After an epoch with these standard errors [K] of the costs and these limits [K]."""
+    def after(self, error: Floats, limit: Floats, length: float) -> NoiseTime:
+        """After an epoch with these standard errors [K] of the costs and these limits [K].
+
+        `length` is the mean one of its episodes: noise that outlasts them shows nothing.
+        """
         found = _unclear(error, limit)
         epochs = self.epochs + 1
         mean = self.unclear + (found - self.unclear) / min(epochs, REMEMBERED)
         share = min(max((mean - CLEAR) / (UNCLEAR - CLEAR), 0.0), 1.0)
-        return replace(self, time=LONGEST * share, unclear=mean, epochs=epochs)
+        longest = min(LONGEST, length / TIMES)
+        return replace(self, time=longest * share, unclear=mean, epochs=epochs)
 
 
 def _unclear(error: Floats, limit: Floats) -> float:

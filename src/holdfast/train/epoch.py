@@ -205,7 +205,8 @@ def next_noise(run: Run, state: State, limits: Floats) -> NoiseTime:
     """The noise after this epoch: as set, or by what the epoch shows of its costs."""
     if run.noise_time != "auto":
         return state.noise
-    return state.noise.after(cost_estimate(run, state.episodes)[1], limits)
+    _, error, length = cost_estimate(run, state.episodes)
+    return state.noise.after(error, limits, length)
 
 
 def with_forecast(
