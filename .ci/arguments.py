@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.algorithms import ALGORITHMS
 from holdfast.run import make_run
-from holdfast.settings import Setting, choices, leaves, without_codes
+from holdfast.settings import Setting, choices, leaves, suggested, without_codes
 
 TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "arguments.py"
 PASSED = ("env", "cost", "name", "origin", "preset", "steps", "limits")
@@ -37,6 +37,8 @@ class SettingArguments(TypedDict, total=False):
 def spelt(kind: object) -> str:
     """A type as source."""
     options, args = choices(kind), typing.get_args(kind)
+    if suggested(kind):
+        return spelt(args[0])
     if options is not None:
         return f"Literal[{', '.join(map(repr, options)).replace(chr(39), chr(34))}]"
     if typing.get_origin(kind) in (typing.Union, types.UnionType):

@@ -37,11 +37,12 @@ QUICK = dict(
 )  # fmt: skip
 
 
+@pytest.mark.full
 def test_only_the_joined_encoder_reads_image_and_vector(optimised):
     """Right by the vector alone: 1/2. The MLP learns no more than that in as many steps."""
     learned = lambda **changes: (
         Agent("c-trpo", **(LEARN | changes))
-        .learn(Signpost, 24 * 600, progress=False, env_args={"size": 20})
+        .learn(Signpost, 24 * 1_000, progress=False, env_args={"size": 20})
         .evaluate(episodes=400)
     )
     assert learned().returns.mean() > 0.75

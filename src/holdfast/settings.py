@@ -101,6 +101,8 @@ def converted(value: object, kind: object, where: str) -> object:
     if options is not None:
         if value in options:
             return value
+    elif suggested(kind) is not None:
+        return converted(value, args[0], where)
     elif isinstance(kind, type) and origin is None:
         found = _plain(value, kind, where)
         if found is not None or kind is type(None) is type(value):
@@ -158,6 +160,20 @@ def _plain(value: object, kind: type, where: str) -> object:
         number = float(value)
         return number if kind is float else int(number) if number.is_integer() else None
     return value if isinstance(value, kind) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Suggested:
+    """Of `Annotated[str, Suggested(TABLE, ...)]`: its keys are usual values, others are allowed."""
+
+    table: Mapping[str, object]
+    other: str
+    """What else it may be, in a word."""
+
+
+def suggested(kind: object) -> Suggested | None:
+    notes = typing.get_args(kind)[1:] if typing.get_origin(kind) is Annotated else ()
+    return next((note for note in notes if isinstance(note, Suggested)), None)
 
 
 def choices(kind: object) -> Collection[object] | None:

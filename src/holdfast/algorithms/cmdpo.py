@@ -13,7 +13,7 @@ a step that spends more than that on the whole batch is halved until it does not
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from holdfast.core.critic import CriticFit
 from holdfast.core.first_order import FirstOrder, Rows, ratio, spent
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_range, in_units
+from holdfast.settings import Suggested
 
 REACH = 0.9
 """Share of the slack that an update may spend."""
@@ -40,7 +41,7 @@ class CMDPO:
     """t: how far an update may go for its gain; small ones are natural steps."""
     beta: float = 1.0
     """β, weight of the barrier against the KL."""
-    barrier: str = "log"
+    barrier: Annotated[str, Suggested(BARRIERS, "file.py:name")] = "log"
     """Generator φ of the barrier."""
     hysteresis: float = 0.8
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off."""

@@ -16,11 +16,12 @@ with one that measured so or was repaired; unless all J_i ≤ (1 − h) b_i, whe
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax.numpy as jnp
 from jax import Array
 
-from holdfast.core.barrier import Barriers, check_interior, check_name, recovery_weights
+from holdfast.core.barrier import BARRIERS, Barriers, check_interior, check_name, recovery_weights
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept
 from holdfast.core.policies import Policy
@@ -34,6 +35,7 @@ from holdfast.core.types import (
     check_range,
     in_units,
 )
+from holdfast.settings import Suggested
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class CTRPO:
 
     beta: float | tuple[float, ...] = 1.0
     """β, weight of the barrier against the KL; several values: one for each constraint."""
-    barrier: str = "log"
+    barrier: Annotated[str, Suggested(BARRIERS, "file.py:name")] = "log"
     """Generator φ of the barrier: entropy (x log x, published), log (−log x), reversed-entropy (x
     log x reversed, D17), or one of your own, file.py:name."""
     hysteresis: float = 0.8

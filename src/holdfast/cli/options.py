@@ -15,7 +15,7 @@ from tyro.conf import OmitArgPrefixes, UseAppendAction
 from holdfast.cli.arguments import Whole, one_word, parse_args, parse_limits, whole
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
-from holdfast.settings import Setting, changed, choices, leaves, nearest, without_codes
+from holdfast.settings import Setting, changed, choices, leaves, nearest, suggested, without_codes
 
 HELP = frozenset({"-h", "--help"})
 METAVARS = {
@@ -187,6 +187,9 @@ def _field(setting: Setting) -> Field:
         kind = Literal[tuple(names)]
     elif kind is int:
         kind = Workers if setting.name == "workers" else Whole
-    words = without_codes(setting.help) or None
-    kind = Annotated[kind, tyro.conf.arg(help=words, metavar=METAVARS.get(str(setting.kind)))]
+    words, usual = without_codes(setting.help) or None, suggested(setting.kind)
+    shown = METAVARS.get(str(setting.kind))
+    if usual is not None:
+        shown = f"{{{','.join(usual.table)}}}|{usual.other}"
+    kind = Annotated[kind, tyro.conf.arg(help=words, metavar=shown)]
     return setting.name, kind, dataclasses.field(default=setting.value)

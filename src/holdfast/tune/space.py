@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.run import Run, configure
-from holdfast.settings import Setting, choices, converted, leaves, nearest, shown, spelt
+from holdfast.settings import Setting, choices, converted, leaves, nearest, shown, spelt, suggested
 
 Param = float | int | str | bool
 USUAL = ("radius", "beta", "cost_lam", "learning_rate", "penalty")
@@ -92,6 +92,8 @@ def parse_space(run: Run, words: Sequence[str]) -> tuple[Dimension, ...]:
 def own_range(run: Run, setting: Setting) -> Dimension:
     """From the setting's type, its default and what it accepts."""
     name, value, options = setting.name, setting.value, choices(setting.kind)
+    if usual := suggested(setting.kind):
+        options = tuple(usual.table)
     if isinstance(value, bool):
         return Dimension(name, options=(False, True))
     if options is not None:
