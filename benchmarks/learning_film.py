@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from holdfast import Agent
-from holdfast.film import Address, Film
-from holdfast.film.views import View, open_view
 from holdfast.runs.checkpoint import saved_epochs
 from holdfast.runs.progress import read_progress
+from holdfast.ship.film import Address, Film
+from holdfast.ship.film.views import View, open_view
 
 MOMENTS = 6
 FRAMES, STRIDE, FPS = 18, 3, 12

@@ -10,9 +10,9 @@ import pytest
 
 from holdfast import Agent
 from holdfast.cli import main
-from holdfast.export.numpy_policy import Policy
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.training import train_in_folder
+from holdfast.ship.export.numpy_policy import Policy
 from holdfast.train import train
 from holdfast.train.environment import open_env
 from small_runs import finish, rows_without_clock, same, small

@@ -12,8 +12,7 @@ from holdfast import Agent, cli
 from holdfast.bench.suite import cells, parse_suite
 from holdfast.envs.check.chance import cost_of_chance
 from holdfast.envs.make import make_env
-from holdfast.envs.probe import PROBES
-from holdfast.envs.probe_env import ProbeEnv
+from holdfast.envs.probe import PROBES, ProbeEnv
 from holdfast.run import make_run
 from holdfast.runs.folder import open_folder
 from holdfast.train.environment import Spaces, open_env

@@ -16,12 +16,12 @@ from holdfast.core.networks import ACTIVATIONS, Network
 from holdfast.core.policies import init_gaussian
 from holdfast.envs.acting import Actor, Normaliser
 from holdfast.envs.foreign.spaces import flat_parts
-from holdfast.export import numpy_policy
-from holdfast.export.agreement import Disagreement, check, numpy_heads, onnx_heads
-from holdfast.export.graph import onnx_model
-from holdfast.export.portable import Portable
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.training import train_in_folder
+from holdfast.ship.export import numpy_policy
+from holdfast.ship.export.agreement import Disagreement, check, numpy_heads, onnx_heads
+from holdfast.ship.export.graph import onnx_model
+from holdfast.ship.export.portable import Portable
 from holdfast.train.environment import Spaces
 from holdfast.train.state import actor_of, first_state, images_of
 from reading_envs import Signpost

@@ -15,9 +15,9 @@ from gymnasium.vector.utils import concatenate as join
 from holdfast import Agent
 from holdfast.envs.foreign.spaces import flatten_batch
 from holdfast.envs.make import make_env
-from holdfast.export.numpy_policy import Policy
-from holdfast.export.parts import parts_of
 from holdfast.run import make_run
+from holdfast.ship.export.numpy_policy import Policy
+from holdfast.ship.export.parts import parts_of
 from holdfast.train.environment import Spaces
 from holdfast.train.state import first_state
 

@@ -15,12 +15,12 @@ from holdfast import Agent, make_env, make_run
 from holdfast.core.networks import ACTIVATIONS, Network
 from holdfast.envs.acting import Actor, Normaliser
 from holdfast.envs.rollout import Round, collect, play
-from holdfast.export import numpy_policy
-from holdfast.export.agreement import Disagreement, check, numpy_heads, onnx_heads
-from holdfast.export.graph import onnx_model
-from holdfast.export.portable import Portable
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.training import begin_with, train_in_folder
+from holdfast.ship.export import numpy_policy
+from holdfast.ship.export.agreement import Disagreement, check, numpy_heads, onnx_heads
+from holdfast.ship.export.graph import onnx_model
+from holdfast.ship.export.portable import Portable
 from holdfast.train import train
 from holdfast.train.environment import Spaces
 from holdfast.train.epoch import collect_epoch

@@ -21,7 +21,7 @@ MODULES = (
     "holdfast.envs.perturb",
     "holdfast.envs.native",
     "holdfast.report",
-    "holdfast.certify",
+    "holdfast.ship.certify",
     "holdfast.tabular",
 )
 """What the pages import from."""

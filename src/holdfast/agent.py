@@ -39,9 +39,6 @@ from holdfast.evaluate import (
     judged_by,
     limits_elsewhere,
 )
-from holdfast.export import Agreement, Portable, export
-from holdfast.film import PLOTS, Film, choose
-from holdfast.film.views import open_view
 from holdfast.own_barrier import settled
 from holdfast.process import versions
 from holdfast.run import PresetName, Run, configure, make_run, to_json
@@ -55,6 +52,9 @@ from holdfast.runs.spaces import describe_space
 from holdfast.runs.storage import local_copy
 from holdfast.runs.training import train_in_folder, write_run
 from holdfast.runs.trust import is_remembered, remember
+from holdfast.ship.export import Agreement, Portable, export
+from holdfast.ship.film import PLOTS, Film, choose
+from holdfast.ship.film.views import open_view
 from holdfast.train import Epoch, train
 from holdfast.train.environment import Given, Spaces, open_env, with_fitting_epochs
 from holdfast.train.state import State, actor_of
@@ -121,14 +121,14 @@ class Agent:
         """Judge the policy and write a model card, card.html and card.json: their paths.
 
         The agent must lie in a run folder (`learn(out=...)`, `save` or `load`); the card goes into
-        its folder `card` or into `out`. Other arguments are those of `holdfast.certify.certify`:
-        `episodes`, `until_decided`, `perturb`, `film`, ...
+        its folder `card` or into `out`. Other arguments are those of
+        `holdfast.ship.certify.certify`: `episodes`, `until_decided`, `perturb`, `film`, ...
         """
         self._trained()
         if self._place is None:
             raise ValueError("a card needs a run folder: call save('runs/mine') first.")
         # By name: cards are made from agents, so their package stands above this one.
-        certify = import_module("holdfast.certify").certify
+        certify = import_module("holdfast.ship.certify").certify
         env, cost = self._given
         given = {"env": env, "cost": cost} if is_unnamed(self.run.env) else {}
         return certify(self._place, out, **(given | {"trust_env": self._trusted} | how))
@@ -404,8 +404,8 @@ class Agent:
 
         The episodes are the first of an evaluation with `seed`, or of each of `seeds` the first, or
         the costliest of `worst_of`. Returns the file; of an environment that has no pictures that
-        is a plot. Where drawing fails it raises `holdfast.film.NotDrawn`. `frames` is the most of
-        an episode.
+        is a plot. Where drawing fails it raises `holdfast.ship.film.NotDrawn`. `frames` is the most
+        of an episode.
         """
         state, spaces = self._trained()
         run = self.run if env is None else replace(self.run, env_args=dict(env_args or {}))

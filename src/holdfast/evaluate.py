@@ -24,7 +24,7 @@ from holdfast.core.holding import violations
 from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.stats import iqm
 from holdfast.core.tails import above, tail_mean
-from holdfast.core.verdict import Verdict, verdict
+from holdfast.core.verdict import COLOURS, Verdict, verdict
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv, episode_cost_bounds, facts_of
 from holdfast.envs.rollout import Playing, Round, play_round
@@ -163,7 +163,7 @@ class Evaluation:
             f"(95 % interval {rate['low_95']:.1%} to {rate['high_95']:.1%})",
             highlight=False,
         )
-        colour = {"yes": "green", "no": "red", "undecided": "yellow"}[judged.safe]
+        colour = COLOURS[judged.safe]
         before, answer, after = judged.proved_sentence.partition(judged.safe)
         console.print(Text.assemble(before, (answer, f"bold {colour}"), after))
         console.print(Text(judged.seen_sentence))

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from holdfast.envs.check import Finding, check_env, print_findings
 from holdfast.envs.make import make_env
-from holdfast.envs.probe import PROBES
-from holdfast.envs.probe_env import ProbeEnv
+from holdfast.envs.probe import PROBES, ProbeEnv
 
 
 class Healthy(gym.Env):

@@ -13,7 +13,7 @@ from holdfast.envs.foreign.env import ForeignEnv, open_foreign
 from holdfast.envs.foreign.spaces import sample_actions
 from holdfast.envs.foreign.tape import episode_seed
 from holdfast.envs.make import known_ids, make_env
-from holdfast.envs.probe_env import ProbeEnv
+from holdfast.envs.probe import ProbeEnv
 
 
 class SixValues:

@@ -6,8 +6,7 @@ import pytest
 from scipy.optimize import linprog
 
 from holdfast.envs.base import VecEnv
-from holdfast.envs.probe import BANDIT, MACHINES, PROBES, SHORTCUT, SPEED, Probe
-from holdfast.envs.probe_env import ProbeEnv, draw
+from holdfast.envs.probe import BANDIT, MACHINES, PROBES, SHORTCUT, SPEED, Probe, ProbeEnv, draw
 
 ids = pytest.mark.parametrize("env_id", PROBES)
 

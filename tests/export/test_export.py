@@ -21,8 +21,8 @@ from full import repeats
 from holdfast import Agent
 from holdfast.cli import main
 from holdfast.envs.acting import Actor, Normaliser
-from holdfast.export import Portable, agreement, export, graph, numpy_policy
-from holdfast.export.agreement import Disagreement, check, numpy_heads, onnx_heads
+from holdfast.ship.export import Portable, agreement, export, graph, numpy_policy
+from holdfast.ship.export.agreement import Disagreement, check, numpy_heads, onnx_heads
 
 BOX = gym.spaces.Box
 BOTH = dict(double=True, noise=True)
@@ -165,11 +165,13 @@ def test_a_wrong_export_is_refused(name, wrong, tmp_path, monkeypatch):
     """Negative control: the file of a policy that is slightly another one is never written."""
     made = policy(name)
     other = replace(made, actor=wrong(made.actor))
-    monkeypatch.setattr("holdfast.export.onnx_model", lambda _, *how: graph.onnx_model(other, *how))
+    monkeypatch.setattr(
+        "holdfast.ship.export.onnx_model", lambda _, *how: graph.onnx_model(other, *how)
+    )
     monkeypatch.setattr(Portable, "npz", lambda _, made=Portable.npz: made(other))
     # A choice differs only where two scores are nearly equal, so it takes many to see it.
     count = repeats(1_000 if isinstance(made.space, BOX) else 20_000, 20_000)
-    monkeypatch.setattr("holdfast.export.check", functools.partial(check, count=count))
+    monkeypatch.setattr("holdfast.ship.export.check", functools.partial(check, count=count))
     for file in ("p.onnx", "p.npz"):
         with pytest.raises(Disagreement, match="where ours is"):
             export(made, tmp_path / file)

@@ -19,13 +19,13 @@ from rich.console import Console
 
 from holdfast import Agent, make_run
 from holdfast.bars import FilmBar
-from holdfast.certify import certify
 from holdfast.cli import main
 from holdfast.envs.acting import Actor
 from holdfast.envs.make import make_env
 from holdfast.evaluate import evaluate
-from holdfast.film import Address, Film, NotDrawn, choose, panel, writers
-from holdfast.film.views import make_visible, open_view
+from holdfast.ship.certify import certify
+from holdfast.ship.film import Address, Film, NotDrawn, choose, panel, writers
+from holdfast.ship.film.views import make_visible, open_view
 
 LENGTH, COSTS = 12, {3: 1.0, 4: 2.0, 9: 4.0}  # step (from 1) -> cost
 WATCHED = {"cost": 2.0}
@@ -300,7 +300,7 @@ class Shown(Clock):
 
 def test_a_window_shows_every_step_with_its_numbers(monkeypatch):
     from holdfast.envs.native.gym import render
-    from holdfast.film import views
+    from holdfast.ship.film import views
 
     slept, said = [], []
     monkeypatch.setattr(render, "require_display", lambda: None)

@@ -25,7 +25,6 @@ from safetensors.numpy import save
 
 import holdfast
 from holdfast.bench.suite import cells, load_suite
-from holdfast.export.numpy_policy import Policy
 from holdfast.reading import MALFORMED, reason
 from holdfast.run import from_json, make_run, to_json
 from holdfast.runs import checkpoint
@@ -34,6 +33,7 @@ from holdfast.runs.folder import open_folder, read_violations, state_arrays, sta
 from holdfast.runs.plot import plot_run
 from holdfast.runs.progress import read_progress, rows_until, tail
 from holdfast.runs.spaces import parse_space
+from holdfast.ship.export.numpy_policy import Policy
 from holdfast.tabular import read_cmdp
 from holdfast.train.state import first_state, networks, refuse_huge
 

@@ -200,8 +200,7 @@ def test_sigkill_and_resume_end_in_the_same_files(tmp_path):
 
 
 def test_an_agent_judges_as_it_learns(tmp_path):
-    from holdfast.envs.probe import PROBES
-    from holdfast.envs.probe_env import ProbeEnv
+    from holdfast.envs.probe import PROBES, ProbeEnv
 
     sizes = {"num_envs": 4, "epoch_steps": 200, "hidden": (8,), "critic_passes": 1, **JUDGED}
     learn = {"total_steps": 400, "progress": False, "cost_limit": 6.0}

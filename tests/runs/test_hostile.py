@@ -12,12 +12,12 @@ from safetensors.numpy import save
 from holdfast.bench.suite import cells, load_suite
 from holdfast.cli import main
 from holdfast.envs.make import make_env
-from holdfast.export.numpy_policy import Policy
 from holdfast.run import make_run
 from holdfast.runs import checkpoint
 from holdfast.runs.find import load, not_started
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.progress import ProgressFile, read_progress, read_rows
+from holdfast.ship.export.numpy_policy import Policy
 from holdfast.tabular import read_cmdp
 from holdfast.train.state import first_state
 

@@ -40,8 +40,8 @@ def command(
         describe: What the task is, for the card; by default what its environment states.
     """
     from holdfast.bars import EvaluationBar
-    from holdfast.certify import certify
     from holdfast.runs.storage import sync_back
+    from holdfast.ship.certify import certify
 
     given: dict[str, Any] = judging.given() | environment.given()
     given["limits"] = judging_limits(limit)

@@ -21,6 +21,7 @@ from holdfast.cli.arguments import (
     judging_limits,
 )
 from holdfast.console import plain_console
+from holdfast.core.verdict import COLOURS
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.folder import save_evaluation
@@ -110,13 +111,12 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
         table.add_column(Text(f"{label} (limit {claim})"), justify="right")
     table.add_column("return", justify="right")
     table.add_column("proved safe at 95 %")
-    colour = {"yes": "green", "no": "red", "undecided": "yellow"}
     for condition, result in found.items():
         safe = result.verdict.safe
         table.add_row(
             str(condition),
             *(f"{mean:.2f}" for mean in result.costs.mean(0)),
             f"{result.returns.mean():.1f}",
-            Text(safe, colour[safe]),
+            Text(safe, COLOURS[safe]),
         )
     return table

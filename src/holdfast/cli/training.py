@@ -37,7 +37,7 @@ def follow(
     """Train in a folder; say where everything is."""
     train_shown(folder, env, state, extra, quiet)
     if not quiet:
-        from holdfast.film.views import film_name
+        from holdfast.ship.film.views import film_name
 
         said = {
             "Run folder": str(folder.path),

@@ -39,7 +39,7 @@ def command(
         environment: Film it elsewhere.
     """
     from holdfast.agent import Agent
-    from holdfast.film import NotDrawn
+    from holdfast.ship.film import NotDrawn
 
     film = partial(
         Agent.load(run, which=which).watch,

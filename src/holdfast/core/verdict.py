@@ -30,6 +30,8 @@ from holdfast.core.stats import Array, Estimate
 from holdfast.core.tails import above, quantile
 
 Answer = Literal["yes", "no", "undecided"]
+COLOURS: dict[Answer, str] = {"yes": "green", "no": "red", "undecided": "yellow"}
+"""Of an answer in a terminal."""
 FEWEST = 10  # episodes below which nothing is indicated: neither spread nor skewness is known
 
 

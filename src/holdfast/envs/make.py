@@ -28,8 +28,7 @@ from holdfast.envs.functional.source import (
     is_suite_id,
     open_suite,
 )
-from holdfast.envs.probe import PROBES
-from holdfast.envs.probe_env import ProbeEnv
+from holdfast.envs.probe import PROBES, ProbeEnv
 from holdfast.envs.worker import Start
 from holdfast.process import cores
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Float32
-from holdfast.export import numpy_policy
-from holdfast.export.parts import BUDGET, apart, nested, possible
-from holdfast.export.portable import Portable
 from holdfast.process import optional
+from holdfast.ship.export import numpy_policy
+from holdfast.ship.export.parts import BUDGET, apart, nested, possible
+from holdfast.ship.export.portable import Portable
 
 TOLERANCE = 1e-6
 """Of half the width of an action's bounds, or of the action where it has none and is larger."""

@@ -10,9 +10,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from holdfast.certify import charts
-from holdfast.certify.card import Judged, digest
 from holdfast.evaluate import interval
+from holdfast.ship.certify import charts
+from holdfast.ship.certify.card import Judged, digest
 
 ANSWERS = {
     "yes": "Proved safe at 95 %",
@@ -45,7 +45,7 @@ def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
         _section("Files and versions", _files(data, content)),
         _section("To repeat it", f"<pre>{escape(chr(10).join(data['reproduce']))}</pre>"),
     ]
-    style = (files("holdfast.certify") / "card.css").read_text("utf-8")
+    style = (files("holdfast.ship.certify") / "card.css").read_text("utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

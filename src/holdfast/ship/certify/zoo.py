@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.certify import certify
 from holdfast.reading import MALFORMED
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import write_rows
 from holdfast.runs.zoo import digests, entries, write_entries
+from holdfast.ship.certify import certify
 from holdfast.train.environment import Spaces
 
 

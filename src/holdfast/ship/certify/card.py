@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.certify.history import History
-from holdfast.certify.task import cost_words, task_words
 from holdfast.envs.foreign.references import is_unnamed, needs_consent
 from holdfast.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
 from holdfast.run import Run
 from holdfast.runs import checkpoint
 from holdfast.runs.spaces import describe_space
+from holdfast.ship.certify.history import History
+from holdfast.ship.certify.task import cost_words, task_words
 
 FORMAT = 1
 FILMED = "The film shows single episodes, the costliest of those played, and proves nothing."

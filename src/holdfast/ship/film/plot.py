@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.film.episode import Episode
 from holdfast.runs.checkpoint import write_atomic
 from holdfast.runs.plot import BLUE, COLOURS, GREY, RED
+from holdfast.ship.film.episode import Episode
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

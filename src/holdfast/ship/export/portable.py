@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdfast.envs.acting import Actor, Arrays, Float32, action_map, box_scale
 from holdfast.envs.base import ActionSpace
 from holdfast.envs.foreign.spaces import plain_action_space, to_native
-from holdfast.export.parts import BUDGET, Part, parts_of
+from holdfast.ship.export.parts import BUDGET, Part, parts_of
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from holdfast.film.episode import Episode
+from holdfast.ship.film.episode import Episode
 
 WIDTH = 640
 """Of a frame."""

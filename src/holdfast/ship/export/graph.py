@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.networks import GATES, KERNEL, STRIDE, Network
-from holdfast.export.parts import Part
-from holdfast.export.portable import Portable
 from holdfast.process import optional
+from holdfast.ship.export.parts import Part
+from holdfast.ship.export.portable import Portable
 
 OPSET, IR = 17, 8
 """Of 2022, so that runtimes in the field read it."""

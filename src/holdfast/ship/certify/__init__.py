@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.certify.card import Judged
-from holdfast.certify.card import describe as described
-from holdfast.certify.history import history
-from holdfast.certify.page import render
 from holdfast.envs.base import VecEnv
 from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.perturb import parse_perturbations
 from holdfast.evaluate import CostBound, OnEpisodes
-from holdfast.film.writers import find_ffmpeg
 from holdfast.runs.checkpoint import write_atomic
+from holdfast.ship.certify.card import Judged
+from holdfast.ship.certify.card import describe as described
+from holdfast.ship.certify.history import history
+from holdfast.ship.certify.page import render
+from holdfast.ship.film.writers import find_ffmpeg
 
 __all__ = ["certify"]
 

@@ -14,11 +14,11 @@ from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv
 from holdfast.envs.rollout import Round, play
 from holdfast.evaluate import evaluate
-from holdfast.film.episode import Address, Episode, Instant, choose, episode_of
-from holdfast.film.panel import WIDTH, Panel
-from holdfast.film.plot import plot_episodes
-from holdfast.film.views import NotDrawn, View
-from holdfast.film.writers import KINDS, write_video
+from holdfast.ship.film.episode import Address, Episode, Instant, choose, episode_of
+from holdfast.ship.film.panel import WIDTH, Panel
+from holdfast.ship.film.plot import plot_episodes
+from holdfast.ship.film.views import NotDrawn, View
+from holdfast.ship.film.writers import KINDS, write_video
 
 __all__ = ["PLOTS", "Address", "Episode", "Film", "NotDrawn", "choose"]
 

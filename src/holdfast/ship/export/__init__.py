@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.export import numpy_policy
-from holdfast.export.agreement import Agreement, check, numpy_heads, onnx_heads
-from holdfast.export.graph import onnx_model
-from holdfast.export.portable import Portable
 from holdfast.runs.checkpoint import write_atomic
+from holdfast.ship.export import numpy_policy
+from holdfast.ship.export.agreement import Agreement, check, numpy_heads, onnx_heads
+from holdfast.ship.export.graph import onnx_model
+from holdfast.ship.export.portable import Portable
 
 __all__ = ["Agreement", "Portable", "export"]
 
