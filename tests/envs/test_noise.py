@@ -2,6 +2,8 @@
 """The noise of actions: its law at every step, how long it lasts, and where it begins again."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -129,3 +131,18 @@ def test_a_stream_is_the_noise_of_a_batch_step_by_step():
     assert steps.shape == (30, 400, 2)
     pairs = np.corrcoef(steps[1:].ravel(), steps[:-1].ravel())[0, 1]
     assert float(pairs) == pytest.approx(RHO, abs=0.02)
+
+
+def test_white_noise_starts_without_scipy_s_filters():
+    """They are half of what a start imports; slow noise, the control, does import them."""
+    child = """
+import sys
+import numpy as np
+import holdfast.runs.training
+from holdfast.envs.noise import slow_normal
+for time in (0.0, 5.0):
+    slow_normal(np.random.default_rng(0), (3, 2), time)
+    print("scipy.signal" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "True"]

@@ -15,8 +15,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.special import log_ndtr
 
 Float32 = NDArray[np.float32]
 
@@ -34,6 +32,8 @@ def slow_normal(
     rho = np.float32(persistence(time))
     if not rho:
         return fresh
+    from scipy.signal import lfilter  # half of a start's imports, and white noise needs none
+
     new = np.sqrt(1 - rho * rho)
     first = fresh[0] if before is None else rho * before + new * fresh[0]
     out = np.empty_like(fresh)
@@ -45,4 +45,6 @@ def slow_normal(
 
 def gumbel(normal: Float32) -> Float32:
     """Standard Gumbel numbers, one for each standard normal one, in the same order."""
+    from scipy.special import log_ndtr
+
     return -np.log(-log_ndtr(normal.astype(np.float64))).astype(np.float32)
