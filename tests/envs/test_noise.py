@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.signal import lfilter
 
 from holdfast.envs.acting import Actor
 from holdfast.envs.noise import gumbel, persistence, slow_normal
@@ -133,16 +134,31 @@ def test_a_stream_is_the_noise_of_a_batch_step_by_step():
     assert float(pairs) == pytest.approx(RHO, abs=0.02)
 
 
-def test_white_noise_starts_without_scipy_s_filters():
-    """They are half of what a start imports; slow noise, the control, does import them."""
+@pytest.mark.parametrize("shape", [(300, 4, 2), (300,)])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_series_has_the_bits_of_scipy_s_filter(shape: tuple[int, ...], goes_on: bool):
+    rho = np.float32(persistence(7.0))
+    new = np.sqrt(1 - rho * rho)
+    before = np.full(shape[1:], 0.3, np.float32) if goes_on else None
+    fresh = np.random.default_rng(3).standard_normal(shape, np.float32)
+    first = fresh[0] if before is None else rho * before + new * fresh[0]
+    kept = np.asarray(rho * first)[None]
+    rest = lfilter([new], [np.float32(1), -rho], fresh[1:], axis=0, zi=kept)[0]
+    got = slow_normal(np.random.default_rng(3), shape, 7.0, before)
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, np.concatenate([np.asarray(first)[None], rest]))
+    other = slow_normal(np.random.default_rng(3), shape, 7.001, before)  # the control
+    assert not np.array_equal(got, other)
+
+
+def test_a_start_imports_no_filters_of_scipy():
+    """They take a second; the control is that they are there to import."""
     child = """
 import sys
-import numpy as np
 import holdfast.runs.training
-from holdfast.envs.noise import slow_normal
-for time in (0.0, 5.0):
-    slow_normal(np.random.default_rng(0), (3, 2), time)
-    print("scipy.signal" in sys.modules)
+print("scipy.signal" in sys.modules)
+import scipy.signal
+print("scipy.signal" in sys.modules)
 """
     told = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False", "True"]
