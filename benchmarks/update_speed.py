@@ -98,10 +98,12 @@ def update_parts() -> None:
     for name, function in rows:
         first, median = clock(function, learner.policy, batch)
         print(f"| {name} | {median:.3f} | {first:.1f} |", flush=True)
-    parts = split(CTRPO())
+    algorithm = CTRPO()
+    parts, critic = split(algorithm), algorithm.critic
     fit = lambda: parts.fit(learner.critics, batch, parts.minibatches(key, batch), None)
     first, median = clock(fit)
-    print(f"| critics, 10 passes of 128 | {median:.3f} | {first:.1f} |", flush=True)
+    made = f"critics, {critic.critic_passes} passes of {critic.critic_minibatch}"
+    print(f"| {made} | {median:.3f} | {first:.1f} |", flush=True)
     first, median = clock(concurrent(parts), learner, batch, key)
     print(
         f"| **whole update, critics first (default)** | **{median:.3f}** | {first:.1f} |",
