@@ -17,6 +17,10 @@ the same states, an epoch of the actions that the trained policy chose.
 With `--parts` also the parts of the update, each by itself: critics, policy step; and what an epoch
 of acting takes with critics fitted after it or beside it. With `--critics-last` the critics are
 fitted beside the policy step, instead of before it.
+
+With `--model` instead: an epoch is measured with one worker and with two, a model of it is fitted
+(benchmarks/epoch_model.py), and printed for more cores with the settings that it advises. Only the
+workers change, so the update's parts are those of the cores that XLA sees.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ import mujoco
 import numpy as np
 
 from env_speed import PAPER, drifter, engine_rate, env_rate
+from epoch_model import fit_epoch
 from holdfast import make_run
 from holdfast.process import cores, use_compilation_cache
 from holdfast.runs.folder import create
@@ -167,6 +172,30 @@ def measure(env_id: str, epochs: int, seconds: float, parts: bool, first: bool) 
     print(f"| {env_id} | {' | '.join(cells)} |", flush=True)
 
 
+def model(env_id: str, epochs: int) -> None:
+    """Fit the model of an epoch on one and on two workers, and print it with its advice."""
+    acting, rest, run = {}, {}, None
+    for workers in (1, 2):
+        run = make_run("c-trpo", env=env_id, steps=epochs * 20_000, workers=workers)
+        env = open_env(run)
+        spent, state = epoch_seconds(run, env)
+        acting[workers], rest[workers] = spent["time_rollout"], spent["epoch"]
+        if workers == 2:
+            alone = part_seconds(run, env, state)
+        env.close()
+    assert run is not None
+    other = statistics.mean(rest[n] - acting[n] for n in rest) - alone["critics"] - alone["policy"]
+    fitted = fit_epoch(acting[1], acting[2], alone["critics"], alone["policy"], max(other, 0.0))
+    print(f"\n{env_id}: {fitted.advice(cores(), run.num_envs)}\n")
+    head = ["workers", "acting, s", "critics", "step", "rest", "epoch", "steps/s"]
+    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    for n in (1, 2, 4, 8, 16):
+        whole = fitted.seconds(n)
+        parts = (fitted.acting(n), fitted.critics, fitted.step, fitted.rest, whole)
+        cells = " | ".join(f"{x:.2f}" for x in parts)
+        print(f"| {n} | {cells} | {run.epoch_steps / whole:,.0f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=5)
@@ -174,10 +203,15 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=PAPER)
     parser.add_argument("--parts", action="store_true", help="also the update's parts alone")
     parser.add_argument("--critics-last", action="store_true", help="beside the policy step")
+    parser.add_argument("--model", action="store_true", help="a model of an epoch, and its advice")
     options = parser.parse_args()
     use_compilation_cache()
     print(f"{platform.machine()}, {cores()} cores, load {os.getloadavg()[0]:.1f} before, ", end="")
     print(f"jax {jax.__version__}, mujoco {mujoco.__version__}\n")
+    if options.model:
+        for env_id in options.tasks:
+            model(env_id, options.epochs)
+        return
     head = ["task", "engine, steps/s", "environments", "environments, same actions", "training"]
     head += [f"of environments ({OF_ENVIRONMENTS})", f"of same actions ({OF_ENVIRONMENTS})"]
     head += ["of engine (aim)"]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies against SciPy's distributions and against autodiff."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -127,3 +129,20 @@ def test_categorical_is_a_pytree_with_static_sizes():
     policy = Categorical(categorical().layers, (3, 2))
     doubled = jax.tree.map(lambda x: 2 * x, policy)
     assert doubled.sizes == (3, 2) and doubled.action_dims == 2
+
+
+@pytest.mark.parametrize("at_once", [2**20, 0])
+def test_layers_drawn_at_once_are_those_drawn_one_by_one(monkeypatch, at_once):
+    """Each number follows from the key of its array and its place there, and from nothing else."""
+    monkeypatch.setattr("holdfast.core.policies.DRAWN_AT_ONCE", at_once)
+    shapes, key = [(5, 7), (7, 3)], jax.random.key(4)
+    layers = jax.jit(lambda k: init_layers(k, shapes))(key)
+    for layer, own, (fan_in, fan_out) in zip(
+        layers, jax.random.split(key, len(shapes)), shapes, strict=True
+    ):
+        bound, arrays = 1 / math.sqrt(fan_in), ((fan_in, fan_out), (fan_out,))
+        for got, k, shape in zip(layer, jax.random.split(own), arrays, strict=True):
+            wanted = jax.random.uniform(k, shape, jnp.float32, -bound, bound)
+            np.testing.assert_array_equal(got, wanted)
+            other = jax.random.uniform(own, shape, jnp.float32, -bound, bound)  # the control
+            assert not np.array_equal(got, other)

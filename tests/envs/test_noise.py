@@ -2,10 +2,13 @@
 """The noise of actions: its law at every step, how long it lasts, and where it begins again."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.signal import lfilter
 
 from holdfast.envs.acting import Actor
 from holdfast.envs.noise import gumbel, persistence, slow_normal
@@ -129,3 +132,33 @@ def test_a_stream_is_the_noise_of_a_batch_step_by_step():
     assert steps.shape == (30, 400, 2)
     pairs = np.corrcoef(steps[1:].ravel(), steps[:-1].ravel())[0, 1]
     assert float(pairs) == pytest.approx(RHO, abs=0.02)
+
+
+@pytest.mark.parametrize("shape", [(300, 4, 2), (300,)])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_series_has_the_bits_of_scipy_s_filter(shape: tuple[int, ...], goes_on: bool):
+    rho = np.float32(persistence(7.0))
+    new = np.sqrt(1 - rho * rho)
+    before = np.full(shape[1:], 0.3, np.float32) if goes_on else None
+    fresh = np.random.default_rng(3).standard_normal(shape, np.float32)
+    first = fresh[0] if before is None else rho * before + new * fresh[0]
+    kept = np.asarray(rho * first)[None]
+    rest = lfilter([new], [np.float32(1), -rho], fresh[1:], axis=0, zi=kept)[0]
+    got = slow_normal(np.random.default_rng(3), shape, 7.0, before)
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, np.concatenate([np.asarray(first)[None], rest]))
+    other = slow_normal(np.random.default_rng(3), shape, 7.001, before)  # the control
+    assert not np.array_equal(got, other)
+
+
+def test_a_start_imports_no_filters_of_scipy():
+    """They take a second; the control is that they are there to import."""
+    child = """
+import sys
+import holdfast.runs.training
+print("scipy.signal" in sys.modules)
+import scipy.signal
+print("scipy.signal" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "True"]

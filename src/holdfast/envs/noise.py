@@ -11,12 +11,11 @@ its law is exact, too, and a choice is kept for a while.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.special import log_ndtr
 
 Float32 = NDArray[np.float32]
 
@@ -34,15 +33,16 @@ def slow_normal(
     rho = np.float32(persistence(time))
     if not rho:
         return fresh
-    new = np.sqrt(1 - rho * rho)
-    first = fresh[0] if before is None else rho * before + new * fresh[0]
-    out = np.empty_like(fresh)
-    out[0] = first
-    kept = (rho * first)[None]
-    out[1:] = lfilter([new], [np.float32(1), -rho], fresh[1:], axis=0, zi=kept)[0]
+    out = np.sqrt(1 - rho * rho) * fresh
+    out[0] = fresh[0] if before is None else rho * before + out[0]
+    # A loop, not scipy.signal.lfilter, which takes a second to import and gives the same bits.
+    for last, now in itertools.pairwise(out.reshape(len(out), -1)):
+        now += rho * last
     return out
 
 
 def gumbel(normal: Float32) -> Float32:
     """Standard Gumbel numbers, one for each standard normal one, in the same order."""
+    from scipy.special import log_ndtr
+
     return -np.log(-log_ndtr(normal.astype(np.float64))).astype(np.float32)

@@ -21,10 +21,11 @@ CENTRES = (((0.6, 0.4), 0.05), ((0.5, 0.3), 0.01))
 
 def draw(own: FiniteCMDP | None = None, look: Look = Look()) -> Drawing:
     cmdp, betas = own or toy(), look.beta or BETAS
-    shown = (look.barrier,) if look.barrier else ("entropy", "log")
+    shown = (look.barrier,) if look.barrier else tuple(POTENTIALS)
+    ideal = look.barrier or "entropy"
     square = Square.of(cmdp, 1201)
     barriers = [f"C-TRPO, {barrier}" for barrier in shown]
-    titles = ("TRPO, CPO", *barriers, f"ideal, {shown[0]}", "logit models")
+    titles = ("TRPO, CPO", *barriers, f"ideal, {ideal}", "logit models")
     figure = canvas(1.72 * len(titles), 4.0)
     panels: Any = figure.subplots(2, len(titles))
     rows: list[tuple[Any, ...]] = []
@@ -43,12 +44,12 @@ def draw(own: FiniteCMDP | None = None, look: Look = Look()) -> Drawing:
                 _region(axes, square, reach, radius, colour, "-")
         _region(row[-2], square, kl, radius, INK, ":")
         for beta, colour in zip(betas, SERIES, strict=False):
-            reach = square.bregman(old, Geometry(beta, shown[0]))
-            regions[(f"ideal {shown[0]}", beta)] = reach
+            reach = square.bregman(old, Geometry(beta, ideal))
+            regions[(f"ideal {ideal}", beta)] = reach
             _region(row[-2], square, reach, radius, colour, "-")
         for axes in row[:-1]:
             _frame(axes, square, old, np.asarray(centre), kl, radius)
-        _models(row[-1], old, radius, [Geometry(beta, shown[0]) for beta in betas])
+        _models(row[-1], old, radius, [Geometry(beta, ideal) for beta in betas])
         row[0].set_ylabel(rf"$\pi_k=({centre[0]:.3g},{centre[1]:.3g}),\ \delta={radius:g}$")
         rows += [
             _summary(square, name, beta, centre, radius, d) for (name, beta), d in regions.items()
