@@ -18,7 +18,7 @@ from holdfast.train.environment import open_env
 from small_runs import finish, rows_without_clock, same, small
 
 LIMITS = {"tail": "4 worst 20%", "chance": "4 in 80%"}
-ENV = """
+ENV = '''
 import gymnasium as gym
 import numpy as np
 
@@ -37,7 +37,15 @@ class Tray(gym.Env):
         self.time += 1
         cost = max(0.0, self.speed - 1.0)
         return np.array([self.speed]), self.speed, False, self.time >= 20, {"cost": cost}
-"""
+
+
+class Fragile(Tray):
+    """Another environment with the same spaces: every cost is three times as high."""
+
+    def step(self, action):
+        *rest, info = super().step(action)
+        return *rest, {"cost": 3 * info["cost"]}
+'''
 
 
 def run_of(kind, **settings):
@@ -115,6 +123,14 @@ def test_from_the_command_line_on_a_users_own_environment(tmp_path, capsys, monk
     assert code == {"yes": 0, "no": 1, "undecided": 3}[json.loads(out)["safe_at_95"]]
     code, out = said(capsys, *judge, "--episodes", "60", "--limit", "cost=4 in 80%")
     assert json.loads(out)["cost"]["cost"]["kind"] == "4 in 80%"
+    elsewhere = (*judge[:3], "--cost-bound", "60", "--json", "--episodes", "30", "--env")
+    with pytest.raises(ValueError, match="declares no limit for 'cost'"):
+        Agent.load("run", trust_env=True).evaluate("tray.py:Fragile", episodes=30)
+    _, here = said(capsys, *elsewhere, "tray.py:Tray", "--limit", "cost=4 worst 20%")
+    _, there = said(capsys, *elsewhere, "tray.py:Fragile", "--limit", "cost=4 worst 20%")
+    here, there = (json.loads(out) for out in (here, there))
+    assert there["env"].endswith("Fragile") and there["cost"]["cost"]["kind"] == "4 worst 20%"
+    assert there["cost"]["cost"]["mean"] >= here["cost"]["cost"]["mean"]
     assert said(capsys, "export", "run", "-o", "policy.npz")[0] == 0
     policy, agent = Policy("policy.npz"), Agent.load("run")
     for left in (1.0, 0.2, -1.0):

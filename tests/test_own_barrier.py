@@ -13,6 +13,7 @@ import pytest
 from holdfast import Agent, Generator, use_barrier
 from holdfast.core.barrier import BARRIERS
 from holdfast.run import make_run
+from holdfast.settings import leaves
 from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.flow import Geometry
@@ -138,3 +139,10 @@ def test_an_object_is_recorded_by_its_name(tmp_path: Path) -> None:
     del BARRIERS["<again>"], POTENTIALS["<again>"]
     with pytest.raises(ValueError, match="passed as an object"):
         Agent.load(tmp_path / "run").learn(total_steps=1000, progress=False, trust_env=True)
+
+
+@pytest.mark.parametrize("algorithm", ["c-trpo", "c-mdpo"])
+def test_the_help_of_a_barrier_names_those_that_are_built_in(algorithm: str):
+    """And that a file may be named, where any name is a text."""
+    said = {s.name: s.help for s in leaves(make_run(algorithm).algorithm)}["barrier"]
+    assert all(name in said for name in ("entropy", "log", "reversed-entropy", "file.py:name"))

@@ -361,13 +361,13 @@ class Agent:
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
                 unit[len(unit) - len(spaces.budgets) :] = 0.0  # what is left is counted, not sensed
                 envs = perturbed(envs, perturb, unit)
-            known = spaces.limits
+            known = {**spaces.limits, **self.run.kinds}
             if limits is None and is_other(self.run.env, run.env):
-                known = limits_elsewhere(known, facts_of(envs).cost_limits, run.env)
+                known = limits_elsewhere(spaces.limits, facts_of(envs).cost_limits, run.env)
             result = evaluate(
                 self.actor(),
                 envs,
-                judged_by({**known, **self.run.kinds}, limits),
+                judged_by(known, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,

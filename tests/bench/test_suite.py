@@ -204,6 +204,19 @@ def test_a_dry_run_prints_the_cells(file: Path, tmp_path: Path, capsys: pytest.C
             bench(str(file), dry_run=True, **wrong)
 
 
+@pytest.mark.parametrize(("name", "number"), [("mirror", 18), ("tails", 18)])
+def test_suites_of_limits_and_mirror_descent_parse(
+    name: str, number: int, capsys: pytest.CaptureFixture[str]
+):
+    path = Path(__file__).parents[2] / "benchmarks" / f"{name}.toml"
+    bench(str(path), dry_run=True)
+    said = capsys.readouterr().out.split()
+    assert len(said) == len(set(said)) == number
+    kinds = {str(cell.run.limits.get("cost")) for cell in cells(load_suite(str(path)))}
+    beyond = {"25 worst 5%", "25 in 90%"}
+    assert (beyond <= kinds) == (name == "tails")
+
+
 def test_a_folder_with_other_settings_is_refused(tmp_path: Path):
     found = cells(parse_suite("mine", SMALL))
     for cell in found:

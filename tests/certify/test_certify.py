@@ -16,6 +16,7 @@ import pytest
 
 from holdfast import Agent
 from holdfast.cli import main
+from holdfast.core.limits import parse_limit
 from holdfast.core.stats import cost_regret
 from holdfast.ship.certify import card, certify, charts, page, task
 from holdfast.ship.certify.history import Excursion, excursions, history
@@ -258,3 +259,59 @@ def test_the_verdict_stands_once_and_every_constraint_in_the_table(run):
     both = page._each({"heat": known, "wear": known | {"limit": 0.1}})
     assert "heat safe (mean 1.00 of 2), wear unsafe" in both and page._each({"heat": known}) == ""
     assert page._holds(known | {"proved_high_95": None}) == "undecided"
+
+
+@pytest.mark.parametrize("limit", ["1.5 worst 20%", "1.5 in 80%"])
+def test_a_policy_under_a_limit_beyond_the_mean_has_a_card(limit, tmp_path, capsys):
+    """What is proved is the tail or the chance, in the words, in the table and in the command."""
+    agent = Agent("c-trpo", limits={"cost": limit}, **SIZES)
+    agent.learn("probe/Shortcut-v0", 400, progress=False).save(tmp_path / "run")
+    text, stored = certify(tmp_path / "run", episodes=40, film=False)
+    data, shown = json.loads(stored.read_text()), text.read_text()
+    row = data["verdict"]["cost"]["cost"]
+    assert data["task"]["limits"] == {"cost": limit} and row["kind"] == limit
+    assert limit in shown and "A limit is on the mean sum" not in shown
+    assert parse_limit(limit).quantity in " ".join(data["verdict"]["assumptions"])
+    command = next(c for c in data["reproduce"] if c.startswith("holdfast evaluate"))
+    with suppress(SystemExit):
+        main([*shlex.split(command)[1:], "--json"])
+    assert json.loads(capsys.readouterr().out).items() <= data["verdict"].items()
+    text, stored = certify(tmp_path / "run", episodes=40, film=False, limits={"cost": "2 in 90%"})
+    data = json.loads(stored.read_text())
+    assert data["task"]["limits"] == {"cost": "2 in 90%"}
+    command = next(c for c in data["reproduce"] if c.startswith("holdfast evaluate"))
+    with suppress(SystemExit):
+        main([*shlex.split(command)[1:], "--json"])
+    assert json.loads(capsys.readouterr().out).items() <= data["verdict"].items()
+
+
+def test_a_chance_is_held_by_its_share_not_by_its_amount():
+    chance = {"mean": 9.0, "limit": 25.0, "bound": 0.05}
+    bounds = {"proved_low_95": 0.2, "proved_high_95": 0.4}
+    assert page._holds(chance | bounds) == "unsafe"
+    assert page._holds(chance | bounds | {"bound": 0.5}) == "safe"
+    assert page._holds({"mean": 9.0, "limit": 25.0} | bounds) == "safe", "the control: a mean"
+
+
+def test_both_heads_stand_side_by_side_under_one_verdict(run, made, capsys):
+    """The greedy head is judged beside the sampled one, and its command gives its numbers again."""
+    data, text = json.loads(made[1].read_text()), made[0].read_text()
+    greedy = data["other_head"]
+    assert data["policy"]["actions"] == "sampled" and greedy["actions"] == "most likely"
+    assert greedy["episodes"] == 40 and greedy["return"] != data["verdict"]["return"]
+    assert "<td>sampled</td>" in text and "<td>most likely</td>" in text
+    assert text.count('class="verdict') == 1, "one verdict line"
+    command = next(c for c in data["reproduce"] if "--greedy" in c)
+    with suppress(SystemExit):
+        main([*command.split()[1:], "--json"])
+    assert json.loads(capsys.readouterr().out).items() <= greedy.items()
+    alone = page.render(card.describe(judged(run)), judged(run), b"{}")
+    assert "<td>most likely</td>" not in alone  # the control: one head
+
+
+def test_a_card_names_the_noise_of_the_policy(run, made):
+    data = json.loads(made[1].read_text())
+    time = Agent.load(run).state.noise.time
+    assert data["policy"]["noise_time"] == time and card.noise_words(time) in made[0].read_text()
+    assert card.noise_words(10.0) == "The noise of sampled actions lasts 10 steps."
+    assert "white" in card.noise_words(0.0)

@@ -320,6 +320,25 @@ def test_an_agent_learns_on_it_and_leaves_it_open():
     )
 
 
+def test_a_limit_on_the_tail_works_on_a_batch_as_on_single_environments():
+    """The budget is in the observations, the tail in the record, and the bits are the loop's."""
+    small = {"epoch_steps": 300, "hidden": (8,), "cg_steps": 2, "critic_passes": 1}
+    how = {"progress": False, "limits": {"spill": "5 worst 50%", "dry": 2.0}}
+    batch = vector(AutoresetMode.NEXT_STEP)
+    given = Agent("c-trpo", **small).learn(batch, 600, **how)
+    loop = Agent("c-trpo", num_envs=N, **small).learn(Tank, 600, **how)
+    plain = Agent("c-trpo", num_envs=N, **small).learn(
+        Tank, 600, **how | {"limits": {"spill": 5.0, "dry": 2.0}}
+    )
+    assert given.state.obs.shape[1] == plain.state.obs.shape[1] + 1, "the budget that is left"
+    assert np.array_equal(given.state.obs, loop.state.obs)
+    assert given.metrics[-1]["tail/spill"] == loop.metrics[-1]["tail/spill"] > 0
+    assert "tail/dry" not in given.metrics[-1] and "tail/spill" not in plain.metrics[-1]
+    judged = given.evaluate(batch, episodes=6, cost_bound=100.0)
+    assert judged.summary()["cost"]["spill"]["kind"] == "5 worst 50%"
+    assert np.array_equal(judged.costs, loop.evaluate(episodes=6, cost_bound=100.0).costs)
+
+
 class PoolLike(gym.vector.VectorEnv):
     """EnvPool's shape: seeds fixed when it is made, reset(env_id), a spec with a config."""
 

@@ -111,9 +111,32 @@ def test_it_is_on_the_page_and_in_a_table(tmp_path: Path):
     assert len(held) == len(rows) and held["0,0"]["realised"] is None
 
 
-def kept(folder: Path, name: str, epoch: int, rate: float) -> None:
+def test_tail_and_chance_stand_beside_the_mean_where_a_limit_is_on_them(tmp_path: Path):
+    rising = np.linspace(1.0, 8.0, 8)
+    tails = [
+        replace(
+            run(s, [10.0] * 8, tail=rising + s, epoch=STEPS / 1000), path=str(tmp_path / str(s))
+        )
+        for s in (0, 2)
+    ]
+    kept(tmp_path / "0", "sampled", 8, 0.25, worst_5=62.0, limit=20.0)
+    found = summarise(tails, resamples=100).held["a", "T"]
+    assert (found.mean, found.tail) == (10.0, 9.0) and math.isnan(found.chance)
+    assert found.sampled_tail == 62.0 and found.sampled_rate == 0.25
+    assert summarise(tails, steps=3000, resamples=100).held["a", "T"].tail == 4.0
+    chances = summarise([run(0, [10.0] * 8, chance=rising / 100)], resamples=100)
+    assert chances.held["a", "T"].chance == 0.08 and math.isnan(chances.held["a", "T"].tail)
+    two = {f"{n}/{c}": rising * k for n in ("tail", "ep_cost") for c, k in (("x", 1), ("y", 2))}
+    both = replace(run(0, [10.0] * 8, **two), limits={"x": 10.0, "y": 40.0})
+    assert summarise([both], resamples=100).held["a", "T"].tail == pytest.approx(0.8)
+    plain = replace(FIRST, path=str(tmp_path / "0"))  # the control: its limit is on the mean
+    said = payload(summarise([plain], resamples=100), "report")["held"]["0,0"]
+    assert [said[k] for k in ("mean", "tail", "chance", "sampled_tail")] == [None] * 4
+
+
+def kept(folder: Path, name: str, epoch: int, rate: float, **also: float) -> None:
     cost = {"a": {"distance": -0.2, "distance_violating": 0.0}}
-    cost["b"] = {"distance": rate - 0.5, "distance_violating": 2 * rate}
+    cost["b"] = {"distance": rate - 0.5, "distance_violating": 2 * rate} | also
     folder.mkdir(exist_ok=True)
     record = {"epoch": epoch, "violation_rate": {"estimate": rate}, "cost": cost}
     (folder / f"evaluation_{name}.json").write_text(json.dumps(record))

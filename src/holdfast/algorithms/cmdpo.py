@@ -42,7 +42,8 @@ class CMDPO:
     beta: float = 1.0
     """β, weight of the barrier against the KL."""
     barrier: Annotated[str, Suggested(BARRIERS, "file.py:name")] = "log"
-    """Generator φ of the barrier."""
+    """Generator φ of the barrier: entropy (x log x, published), log (−log x), reversed-entropy (x
+    log x reversed, D17), or one of your own, file.py:name."""
     hysteresis: float = 0.8
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off."""
     cost_scale: CostScale = "episode"

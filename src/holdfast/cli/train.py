@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from holdfast import process
 from holdfast.cli.training import follow, sinks
@@ -81,7 +82,10 @@ def train_again(config: str, args: list[str]) -> None:
 
     file = Path(config)
     file = file / "run.json" if file.is_dir() else file
-    run, chosen = parse_run("", "", args, from_json(read_json(file).get("run")))
+    data = read_json(file)
+    run, chosen = parse_run("", "", args, from_json(data.get("run")))
+    if before := data.get("extended_from"):
+        print(f"holdfast: {not_the_same(file, before, run.steps)}", file=sys.stderr)
     state = None
     if run.origin:
         place, _, epoch = run.origin.rpartition("@")
@@ -92,6 +96,17 @@ def train_again(config: str, args: list[str]) -> None:
                 "restore that folder first."
             )
     begin(run, chosen, chosen.more.trust_env or is_remembered(file.parent), state)
+
+
+def not_the_same(file: Path, before: object, steps: int) -> str:
+    """Why a run that was extended is not repeated bit for bit."""
+    earlier = cast(list[object], before) if isinstance(before, list) else [before]
+    totals = ", ".join(map(str, earlier))
+    return (
+        f"'{file}' was extended from {totals} steps by `holdfast resume --steps`, and what follows "
+        f"the total (the final phase, rates that decay) followed the earlier one at first: a run "
+        f"of {steps} steps from its start has other numbers."
+    )
 
 
 def begin(

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
 from holdfast.core.stats import Array
 from holdfast.report.finals import Final, Pair, cost_curve, regret_column
-from holdfast.runs.folder import Acting, read_violations
+from holdfast.runs.folder import Acting, read_evaluation, read_violations
 from holdfast.runs.log import RunLog
 
 
@@ -52,6 +52,15 @@ class Held:
     worst_return: float
     worst_cost: float
     worst_regret: float
+    mean: float
+    """Where a limit is on a tail or a chance: the final mean cost, as in the final table."""
+    tail: float
+    """The last mean of the worst episodes that a limit is on; of several constraints the worst, in
+    units of its limit. NaN where no limit is on a tail."""
+    chance: float
+    """The last share of episodes above the amount of a limit; NaN where no limit is on a chance."""
+    sampled_tail: float
+    """Mean cost of the worst 5 % of fresh episodes, where a limit is on a tail or a chance."""
 
 
 POINTS = 160
@@ -132,7 +141,46 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
         worst_return=float(final.reward.min()),
         worst_cost=float(final.cost.max()),
         worst_regret=float(final.regret.max()),
+        **_beyond(runs, final),
     )
+
+
+def _beyond(runs: Sequence[RunLog], final: Final) -> dict[str, float]:
+    """What limits beyond the mean are on, beside the mean; means over seeds, NaN without one."""
+    tails, chances = (np.array([_last(run, kind) for run in runs]) for kind in ("tail", "chance"))
+    known = lambda values: float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+    if not np.isfinite([tails, chances]).any():
+        return dict.fromkeys(("mean", "tail", "chance", "sampled_tail"), float("nan"))
+    worst = np.array([_worst_5(run) for run in runs])
+    means = {"mean": float(final.cost.mean()), "tail": known(tails), "chance": known(chances)}
+    return means | {"sampled_tail": known(worst)}
+
+
+def _last(run: RunLog, kind: str) -> float:
+    """The last value of the columns `tail` or `chance`; of several constraints the worst."""
+    several = len(run.limits) > 1
+    found: list[float] = []
+    for name, limit in run.limits.items():
+        column = run.columns.get(f"{kind}/{name}" if several else kind)
+        if column is not None and column.size:
+            unit = limit if several and kind == "tail" and limit > 0 else 1.0
+            found.append(float(column[-1]) / unit)
+    return max(found, default=float("nan"))
+
+
+def _worst_5(run: RunLog) -> float:
+    """Mean cost of the worst 5 % of the episodes that `holdfast evaluate --save` kept."""
+    kept = read_evaluation(Path(run.path), "sampled", _epoch(run))
+    costs = [] if kept is None else [c for c in kept["cost"].values() if "worst_5" in c]
+    unit = lambda cost: float(cost["limit"]) if len(costs) > 1 and cost["limit"] else 1.0
+    worst = [float(cost["worst_5"]) / unit(cost) for cost in costs]
+    return max(worst, default=float("nan"))
+
+
+def _epoch(run: RunLog) -> int:
+    """The last epoch; -1 where none is numbered."""
+    last = run.columns.get("epoch", np.zeros(0))
+    return int(last[-1]) if last.size and np.isfinite(last[-1]) else -1
 
 
 def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
@@ -143,9 +191,8 @@ def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
     names = (f"{acting}_rate", f"{acting}_distance", f"{acting}_violating")
     rows: list[tuple[float, float, float]] = []
     for run in runs:
-        last = run.columns.get("epoch", np.zeros(0))
-        if last.size and np.isfinite(last[-1]):
-            rows += filter(None, [read_violations(Path(run.path), acting, int(last[-1]))])
+        if _epoch(run) >= 0:
+            rows += filter(None, [read_violations(Path(run.path), acting, _epoch(run))])
     rate, distance, violating = np.array(rows or np.full((1, 3), np.nan)).T
     values = (float(rate.mean()), float(distance.mean()), _pooled(violating, rate))
     return dict(zip(names, values, strict=True))

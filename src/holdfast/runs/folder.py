@@ -105,7 +105,7 @@ def is_free(path: Path) -> bool:
 
 def write_config(folder: Folder) -> None:
     spaces = folder.spaces
-    config = {
+    config: dict[str, object] = {
         "run": to_json(folder.run),
         "limits": spaces.limits,
         "observation": {"shape": list(spaces.observation.shape)},
@@ -116,7 +116,19 @@ def write_config(folder: Folder) -> None:
         },
         "versions": versions(),
     }
+    if before := _earlier_totals(folder):
+        config["extended_from"] = before
     checkpoint.write_json(folder.path / "run.json", config)
+
+
+def _earlier_totals(folder: Folder) -> list[int]:
+    """Totals of steps that the run had before it was extended."""
+    file = folder.path / "run.json"
+    if not file.exists():
+        return []
+    data = checkpoint.read_json(file)
+    total, before = data["run"]["steps"], list(data.get("extended_from", []))
+    return before if total == folder.run.steps else [*before, total]
 
 
 def _own(native: gym.Space[Any], plain: gym.Space[Any]) -> dict[str, Any] | None:

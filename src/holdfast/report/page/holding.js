@@ -15,6 +15,10 @@ const HELD = [
   ["distance_violating", "How far above, then", share, "mean of cost / limit − 1 over the epochs above the limit; – if there is none"],
   ["safe_for_good", "Safe from step on", brief, "steps after which no epoch is above the limit, the slowest seed; – if some seed ended above"],
   ["sampled_rate", "Final policy: episodes above", share, "share of fresh episodes above a limit, actions sampled (holdfast evaluate RUN --save)"],
+  ["mean", "Mean cost", brief, "final mean cost of an episode, mean over seeds; shown where a limit is on a tail or a chance"],
+  ["tail", "Worst episodes: mean cost", brief, "last mean of the worst share of episodes that the limit is on, mean over seeds"],
+  ["chance", "Episodes above, while learning", share, "last share of episodes above the amount of the limit, mean over seeds"],
+  ["sampled_tail", "Final policy: worst 5 %", brief, "mean cost of the worst 5 % of fresh episodes, actions sampled (holdfast evaluate RUN --save)"],
   ["worst_cost", "Worst seed: final cost", brief, "the highest final cost of a seed"],
   ["worst_regret", "Worst seed: regret", brief, "the highest regret of a seed"],
 ];
@@ -33,12 +37,14 @@ const REST = [
   ["greedy_violating", "… when above", share, "the same over the episodes above the limit"],
   ["worst_return", "Worst seed: return", brief, "the lowest final return of a seed"],
 ];
+// With several constraints these are of the worst one, in units of its limit.
+const IN_LIMITS = new Set(["worst_cost", "mean", "tail", "sampled_tail"]);
 
 function holding() {
   const rows = chosenLabels().flatMap(l => chosenTasks().filter(t => data.held[`${l},${t}`]).map(t => ({l, t, held: data.held[`${l},${t}`]})));
   const columns = list => list.filter(([key]) => rows.some(row => row.held[key] !== null)).map(([key, title, text, help]) => ({title, help, value: row => row.held[key], cell: row => {
     const value = row.held[key], cost = key === "worst_cost", over = cost && tasks[row.t].limits.length === 1 && value > tasks[row.t].limits[0];
-    return make("span", {title: value === null ? help : `${format(value)}: ${help}`, className: over ? "over" : "", textContent: value === null ? "–" : cost && several(row.t) ? share(value) : text(value)});
+    return make("span", {title: value === null ? help : `${format(value)}: ${help}`, className: over ? "over" : "", textContent: value === null ? "–" : IN_LIMITS.has(key) && several(row.t) ? share(value) : text(value)});
   }}));
   const who = {title: "Algorithm", value: row => names[row.l], cell: row => named.cell(row.l)};
   const where = {title: "Task", value: row => tasks[row.t].short, text: true};

@@ -52,9 +52,11 @@ def certify(
 ) -> tuple[Path, Path]:
     """Judge the policy of a run folder and write card.html and card.json into `out`.
 
-    `out` is RUN/card by default. `perturb` are other conditions to judge it under, as those of
-    `holdfast evaluate --perturb`; `film` adds a video of the costliest of 20 episodes (a plot where
-    there are no pictures; where drawing fails the card says why). `env`, `env_args`, `cost` and
+    `out` is RUN/card by default. The verdict is about sampled actions, or with `deterministic`
+    about the most likely ones; the other kind is judged beside it, from `episodes` episodes.
+    `perturb` are other conditions to judge it under, as those of `holdfast evaluate --perturb`;
+    `film` adds a video of the costliest of 20 episodes (a plot where there are no pictures; where
+    drawing fails the card says why). `env`, `env_args`, `cost` and
     `limits` are those of `Agent.evaluate`; the card then speaks of them, and not of the training.
     `describe` says what the task is, where the environment's own description (a docstring) is not
     enough.
@@ -75,6 +77,7 @@ def certify(
         on_progress=on_progress,
     )
     result = judge(until_decided=until_decided, max_episodes=max_episodes)
+    beside = judge(deterministic=not deterministic)
     conditions = parse_perturbations(perturb) if perturb else ()
     others = {str(condition): judge(perturb=condition) for condition in conditions}
     target.mkdir(parents=True, exist_ok=True)
@@ -105,6 +108,7 @@ def certify(
         describe,
         env,
         unfilmed,
+        beside,
     )
     data = described(judged)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
+from holdfast.core.limits import Limit
 from holdfast.envs.foreign.references import is_unnamed, needs_consent
 from holdfast.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
@@ -50,6 +51,8 @@ class Judged:
     """The environment that it was judged in, where one was passed."""
     unfilmed: str = ""
     """Why there is no film, where there is none."""
+    other_head: Evaluation | None = None
+    """The same policy with most likely actions where sampled ones are judged, or the reverse."""
 
 
 def describe(judged: Judged) -> dict[str, Any]:
@@ -66,13 +69,15 @@ def describe(judged: Judged) -> dict[str, Any]:
             "epoch": state.epoch,
             "env_steps": state.epoch * run.epoch_steps,
             "actions": _head(result),
+            "noise_time": state.noise.time,
+            "noise": noise_words(state.noise.time),
         },
         "task": {
             "env": judged.place.env,
             "trained_on": run.env,
             "about": judged.about or task_words(judged.place.env, judged.given),
             "costs": cost_words(judged.place.env, result.limits, judged.place.cost),
-            "limits": result.limits | run.limits,
+            "limits": {name: claim.plain for name, claim in result.claims.items()},
             "criterion": run.cost_criterion,
             "cost_discount": run.cost_discount,
             "observation_size": spaces.observation.shape[0],
@@ -85,6 +90,7 @@ def describe(judged: Judged) -> dict[str, Any]:
             "assumptions": assumptions(judged),
             "evaluation_seed": judged.seed,
         },
+        "other_head": _other_head(judged.other_head),
         "cost_of_episodes": {
             name: [float(f"{cost:.7g}") for cost in result.costs[:, i]]
             for i, name in enumerate(result.limits)
@@ -97,6 +103,19 @@ def describe(judged: Judged) -> dict[str, Any]:
         "no_film": None if judged.film else judged.unfilmed,
         "reproduce": reproduce(judged),
     }
+
+
+def noise_words(time: float) -> str:
+    """The noise of sampled actions in a sentence."""
+    if time <= 0:
+        return "The noise of sampled actions is white: every step draws its own."
+    return f"The noise of sampled actions lasts {time:.3g} step{'s' * (time != 1)}."
+
+
+def _other_head(result: Evaluation | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    return result.summary() | {"actions": _head(result), "proved": result.verdict.proved_sentence}
 
 
 def assumptions(judged: Judged) -> list[str]:
@@ -153,6 +172,7 @@ def not_shown(judged: Judged) -> list[str]:
         if judged.conditions
         else "No other mass, friction, sensor noise or delay was tried."
     )
+    beside = "" if judged.other_head is None else "; both stand side by side below"
     return [
         f"The limit is on the {_limited(result)}, so single episodes may exceed it: "
         f"{rate.value:.1%} of those judged did, and up to {rate.high:.1%} cannot be excluded.",
@@ -160,7 +180,7 @@ def not_shown(judged: Judged) -> list[str]:
         f"differs has other costs. {changed}",
         "A cost that the environment does not report was not looked at.",
         f"It is about {_head(result)} actions. With {_head(result, other=True)} ones the policy is "
-        "another, at other costs.",
+        f"another, at other costs{beside}.",
         "It is about one trained policy (one seed), not about its algorithm.",
         learned,
         "95 % means: of twenty such answers one may be wrong.",
@@ -190,10 +210,9 @@ def digest(content: bytes) -> dict[str, Any]:
 
 
 def reproduce(judged: Judged) -> list[str]:
-    """Commands that repeat the evaluation and the training."""
+    """Commands that repeat the evaluations and the training."""
     result, run, place = judged.evaluation, judged.agent.run, judged.place
-    flags = f" --episodes {len(result.returns)} --seed {judged.seed}"
-    flags += " --greedy" if result.deterministic else ""
+    flags = f" --seed {judged.seed}"
     here = place.env == run.env and place.env_args == run.env_args
     named = [*([run.env] if here else []), *([run.cost] if place.cost == run.cost else [])]
     flags += " --trust-env" if needs_consent(named, here and run.env_args) else ""
@@ -206,12 +225,19 @@ def reproduce(judged: Judged) -> list[str]:
     if place.cost != run.cost:
         flags += f" --cost {shlex.quote(place.cost)}"
     assert judged.agent.spaces is not None
-    if result.limits != judged.agent.spaces.limits:
-        flags += "".join(f" --limit {shlex.quote(f'{n}={b!r}')}" for n, b in result.limits.items())
+    trained = {n: run.kinds.get(n, Limit(b)) for n, b in judged.agent.spaces.limits.items()}
+    if result.claims != trained:
+        limits = {name: claim.plain for name, claim in result.claims.items()}
+        flags += "".join(f" --limit {shlex.quote(f'{n}={b}')}" for n, b in limits.items())
     given = result.cost_bounds
     if given is not None and all(math.isfinite(b) for b in given) and len(set(given)) == 1:
         flags += f" --cost-bound {given[0]:g}"
-    again = f"holdfast evaluate {shlex.quote(str(judged.path))}{flags}"
+    heads = [result, *([judged.other_head] if judged.other_head is not None else [])]
+    again, *beside = (
+        f"holdfast evaluate {shlex.quote(str(judged.path))} --episodes {len(head.returns)}"
+        f"{' --greedy' * head.deterministic}{flags}"
+        for head in heads
+    )
     consent = " --trust-env" if needs_consent((run.env, run.cost), run.env_args) else ""
     train = f"holdfast train --config {shlex.quote(str(judged.path / 'run.json'))}{consent}"
     if is_unnamed(run.env) or is_unnamed(run.cost):
@@ -219,6 +245,7 @@ def reproduce(judged: Judged) -> list[str]:
     return [
         f"pip install {DISTRIBUTION}=={versions()['holdfast']}",
         again,
+        *beside,
         *([f"{again} --perturb {' '.join(judged.perturb)}"] if judged.perturb else []),
         train,
     ]

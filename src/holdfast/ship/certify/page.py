@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
 
+from holdfast.core.limits import parse_limit
 from holdfast.evaluate import interval
 from holdfast.ship.certify import charts
 from holdfast.ship.certify.card import Judged, digest
@@ -31,7 +32,7 @@ def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
         f"<h1>{escape(title)}</h1>",
         f'<p class="dim">Model card of a policy: epoch {policy["epoch"]}, '
         f"{policy['env_steps']:,} environment steps, seed {policy['seed']}, "
-        f"{policy['actions']} actions.</p>",
+        f"{policy['actions']} actions. {escape(policy['noise'])}</p>",
         f'<div class="verdict {answer}"><strong>{ANSWERS[answer]}</strong>'
         f"<p>{escape(_reason(verdict['proved']))}</p>"
         f"<p>{escape(verdict['if_the_tail_is_as_seen'])}</p>{_each(verdict['cost'])}</div>",
@@ -39,6 +40,7 @@ def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
         _section("What this rests on", _list(verdict["assumptions"])),
         _section("What it does not show", _list(data["not_shown"])),
         _section("Costs", _costs(data, judged)),
+        _section("Sampled and most likely actions", _heads(data)),
         _section("Under other conditions", _conditions(data)),
         _section("While it learned", _training(data, judged)),
         _section("To be seen", _film(judged)),
@@ -64,12 +66,15 @@ def _task(data: dict[str, Any]) -> str:
     """What the policy is to do, and what each of its costs counts."""
     task = data["task"]
     rows = [
-        (escape(name), escape(task["costs"].get(name, "")), f"{limit:g}")
+        (escape(name), escape(task["costs"].get(name, "")), str(parse_limit(limit)))
         for name, limit in task["limits"].items()
     ]
     what = "discounted sum" if task["criterion"] == "discounted" else "sum"
     about = f"<p>{escape(task['about'])}</p>"
-    unit = f'<p class="dim">A limit is on the mean {what} of an episode\'s costs.</p>'
+    kinds = [parse_limit(limit).quantity for limit in task["limits"].values()]
+    beyond = any(isinstance(limit, str) for limit in task["limits"].values())
+    on = "; ".join(dict.fromkeys(kinds)) if beyond else f"mean {what} of an episode's costs"
+    unit = f'<p class="dim">A limit is on the {escape(on)}.</p>'
     return about + _table(("cost", "what it counts", "limit"), rows, 2) + unit
 
 
@@ -83,10 +88,14 @@ def _each(costs: dict[str, Any]) -> str:
 
 def _holds(cost: dict[str, Any]) -> str:
     """Of one constraint: what is proved."""
-    low, high = cost["proved_low_95"], cost["proved_high_95"]
-    if high is not None and high <= cost["limit"]:
+    low, high, most = (
+        cost["proved_low_95"],
+        cost["proved_high_95"],
+        cost.get("bound", cost["limit"]),
+    )
+    if high is not None and high <= most:
         return "safe"
-    return "unsafe" if low is not None and low > cost["limit"] else "undecided"
+    return "unsafe" if low is not None and low > most else "undecided"
 
 
 def _section(title: str, body: str) -> str:
@@ -142,9 +151,23 @@ def _costs(data: dict[str, Any], judged: Judged) -> str:
     )
 
 
+def _heads(data: dict[str, Any]) -> str:
+    """The policy as it was judged, and the same one acting the other way."""
+    if data["other_head"] is None:
+        return "<p>Only one of them was judged.</p>"
+    both = {data["policy"]["actions"]: data["verdict"]}
+    both[data["other_head"]["actions"]] = data["other_head"]
+    return _compared(data, "actions", both)
+
+
 def _conditions(data: dict[str, Any]) -> str:
     if not data["conditions"]:
         return "<p>None were tried: the numbers above are of the environment as trained on.</p>"
+    return _compared(data, "condition", data["conditions"])
+
+
+def _compared(data: dict[str, Any], what: str, found_by: Mapping[str, dict[str, Any]]) -> str:
+    """Return, cost and verdict of several evaluations."""
     rows = [
         (
             escape(name),
@@ -153,11 +176,11 @@ def _conditions(data: dict[str, Any]) -> str:
             f"{found['violation_rate']['estimate']:.1%}",
             escape(found["safe_at_95"]),
         )
-        for name, found in data["conditions"].items()
+        for name, found in found_by.items()
     ]
     names = list(data["task"]["limits"])
     cost = f"mean cost: {', '.join(names)}" if len(names) > 1 else "mean cost"
-    head = ("condition", "return", cost, "episodes over a limit", "proved safe")
+    head = (what, "return", cost, "episodes over a limit", "proved safe")
     return _table(head, rows, 1)
 
 
