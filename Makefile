@@ -44,7 +44,7 @@ QUICK := tests/core $(addprefix tests/tabular/test_, batch.py cmdp.py flow.py lp
   tests/test_settings.py tests/test_presets.py tests/runs/test_progress.py \
   tests/test_training.py::test_agent_in_ten_lines
 
-quick: .venv/.dev          ## the tests to run after every change, in a minute
+quick: .venv/.dev          ## the tests to run after every change, in under three minutes
 	$(PYTEST) -n 2 --dist loadfile $(QUICK)
 
 # A file's tests share fixtures and compiled functions, so a file stays on one worker.
