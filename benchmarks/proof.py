@@ -5,8 +5,8 @@
     python benchmarks/proof.py keep runs/ours results/ours        # small files of finished runs
     python benchmarks/proof.py write --published paper_runs.parquet   # all tables and pictures
 
-`keep` takes several folders of runs and adds to what is kept already. `write` puts into docs/
-and docs/, between their marks, what results/ holds now: our default beside published runs at equal
+`keep` takes several folders of runs and adds to what is kept already. `write` puts into docs/,
+between their marks, what results/ holds now: our default beside published runs at equal
 steps, the cells of the reproduction, what has not run and by which command it would. `table` prints
 the first. Published files are read, never written: what becomes of them here are single figures.
 """
