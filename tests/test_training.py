@@ -119,6 +119,30 @@ def test_results_do_not_depend_on_the_number_of_workers():
     same(ends[0], ends[2])
 
 
+def test_slow_noise_is_the_same_in_any_number_of_workers_and_after_a_resume(tmp_path):
+    """Of a fixed time and of the rule's own; the control: white noise learns something else."""
+    for steps in ("auto", 5.0):
+        run = small("SafetyHopperVelocity-v1", epochs=2, noise_time=steps, cost_estimate="window")
+        ends = []
+        for workers in (1, 2):
+            env = make_env(run.env, run.num_envs, workers=workers)
+            folder = create(tmp_path / f"{steps}-{workers}", run, env)
+            try:
+                next(iter(train_in_folder(folder, env)))
+            finally:
+                env.close()
+            again = make_env(run.env, run.num_envs, workers=3 - workers)
+            try:
+                *_, last = train(run, again, load_state(folder)[0])
+            finally:
+                again.close()
+            ends.append(state_arrays(last.state))
+        same(*ends)
+        *_, white = train(replace(run, noise_time=0.0), make_env(run.env, run.num_envs))
+        name = "learner.policy.layers[0][0]"
+        assert not np.array_equal(ends[0][name], state_arrays(white.state)[name])
+
+
 def test_one_compilation_for_a_run(monkeypatch):
     run = small(epochs=3)
     update = loop.make_update.__wrapped__(run.algorithm)

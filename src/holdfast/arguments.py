@@ -64,6 +64,8 @@ class SettingArguments(TypedDict, total=False):
     """Learning rate of Adam."""
     critic_passes: int
     """Passes over the batch in each epoch."""
+    critic_decay: bool
+    """Let the learning rate fall linearly to 0 within each fit."""
     critic_minibatch: int
     """Samples in a minibatch; the last one of a pass is smaller."""
     critic_l2: float

@@ -41,8 +41,9 @@ def by_hand(fit, learner, batch, key, stale=0.0):
     layers = learner.critics.layers
     adam = optax.adam(fit.critic_lr)
     moments = adam.init(layers)
-    for rows, real in zip(index, used, strict=True):
+    for step, (rows, real) in enumerate(zip(index, used, strict=True)):
         rows = rows[real]
+        rate = 1 - step / len(index) if fit.critic_decay else 1.0
 
         def loss(p, rows=rows):
             total = 0.0
@@ -61,7 +62,7 @@ def by_hand(fit, learner, batch, key, stale=0.0):
         scale = jnp.minimum(1.0, fit.critic_max_norm / (norm + 1e-6))
         stale = stale * scale
         update, moments = adam.update(jax.tree.map(lambda g, s=scale: g * s, grad), moments)
-        layers = optax.apply_updates(layers, update)
+        layers = optax.apply_updates(layers, jax.tree.map(lambda u, r=rate: r * u, update))
     return layers
 
 
@@ -75,6 +76,29 @@ def test_scan_equals_a_plain_loop():
         for a, b in zip(jax.tree.leaves(fitted.layers), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, atol=2e-6)
         assert np.isfinite(metrics["critic_loss"])
+
+
+def test_the_rate_may_fall_to_0_within_each_fit():
+    """By hand, and apart; the last step of a fit is the smallest, a constant rate ends elsewhere."""
+    fit, learner, batch = setting()
+    falling = replace(fit, critic_decay=True)
+    picked = fit.minibatches(jax.random.key(5), len(batch.weight))
+    fitted, _ = jax.jit(falling.fit)(learner.critics, batch, picked)
+    constant, _ = jax.jit(fit.fit)(learner.critics, batch, picked)
+    expected = by_hand(falling, learner, batch, jax.random.key(5))
+    for a, b in zip(jax.tree.leaves(fitted.layers), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+    assert not np.allclose(
+        ravel_pytree(fitted.layers)[0], ravel_pytree(constant.layers)[0], atol=1e-4
+    )
+    free = replace(falling, critic_max_norm=np.inf)
+    joint, _ = jax.jit(free.fit)(learner.critics, batch, picked)
+    for a, b in zip(
+        jax.tree.leaves(joint.layers),
+        jax.tree.leaves(apart(free, learner, batch, jax.random.key(5)).layers),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, atol=2e-6)
 
 
 def test_stale_gradient_counts_in_the_published_clip_norm():

@@ -92,6 +92,8 @@ class CriticFit:
     """Learning rate of Adam."""
     critic_passes: int = 10
     """Passes over the batch in each epoch."""
+    critic_decay: bool = False
+    """Let the learning rate fall linearly to 0 within each fit."""
     critic_minibatch: int = 128
     """Samples in a minibatch; the last one of a pass is smaller."""
     critic_l2: float = 1e-3
@@ -213,22 +215,26 @@ class CriticFit:
     ) -> tuple[Array, optax.OptState, Array]:
         """(parameters, moments, mean loss) after Adam's steps on all minibatches."""
         optimiser = optax.adam(self.critic_lr)
+        count = len(picked[0])
+        rates = 1 - jnp.arange(count, dtype=flat.dtype) / count  # of critic_lr
         rows = batch.obs.reshape(-1, batch.obs.shape[-1])  # [T, N, O] where a policy remembers
 
         def step(
-            carry: tuple[Array, optax.OptState, Array], picked: tuple[Array, Array]
+            carry: tuple[Array, optax.OptState, Array], picked: tuple[Array, Array, Array]
         ) -> tuple[tuple[Array, optax.OptState, Array], Array]:
             params, moments, stale_norm = carry
-            pick, valid = picked
+            pick, valid, rate = picked
             weight = jnp.where(valid, batch.weight[pick], 0.0)
             loss, grad = jax.value_and_grad(loss_of)(params, rows[pick], target[pick], weight)
             norm = jnp.sqrt(jnp.sum(grad * grad) + stale_norm**2)
             scale = jnp.minimum(1.0, self.critic_max_norm / (norm + 1e-6))
             update, moments = optimiser.update(grad * scale, moments)
+            if self.critic_decay:
+                update = jax.tree.map(lambda u: rate * u, update)
             params = optax.apply_updates(params, update)
             return (jnp.asarray(params), moments, stale_norm * scale), loss
 
-        all_picked = jnp.asarray(picked[0]), jnp.asarray(picked[1])
+        all_picked = jnp.asarray(picked[0]), jnp.asarray(picked[1]), rates
         (flat, moments, _), losses = jax.lax.scan(step, (flat, moments, stale_norm), all_picked)
         return flat, moments, losses.mean()
 
