@@ -79,7 +79,7 @@ def test_scan_equals_a_plain_loop():
 
 
 def test_the_rate_may_fall_to_0_within_each_fit():
-    """By hand, and apart; the last step of a fit is the smallest, a constant rate ends elsewhere."""
+    """By hand, and apart; a constant rate ends elsewhere."""
     fit, learner, batch = setting()
     falling = replace(fit, critic_decay=True)
     picked = fit.minibatches(jax.random.key(5), len(batch.weight))
