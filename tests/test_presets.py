@@ -32,11 +32,14 @@ C_TRPO = {
     "algorithm.region.cg_eps": (1e-6, 0.0, 0.0),
     "algorithm.start_recovering": (True, False, False),  # D15
     "algorithm.barrier": ("entropy", "reversed-entropy", "log"),  # D17
-    "algorithm.margin_confidence": (0.0, 0.0, 1.0),  # ours
+    "algorithm.margin_confidence": (0.0, 0.0, 1.5),  # ours
     "algorithm.landing": (0.0, 0.0, 0.05),  # ours
     "algorithm.critic.critic_first": (False, False, True),  # ours
     "noise_time": (0.0, 0.0, "auto"),  # ours
     "algorithm.critic.critic_apart": (False, False, True),  # ours
+    "algorithm.critic.critic_passes": (10, 10, 3),  # ours
+    "algorithm.critic.critic_lr": (1e-3, 1e-3, 5e-3),  # ours
+    "algorithm.critic.critic_decay": (False, False, True),  # ours
 }
 """By hand, not from the register: D5 is not for C-TRPO, D12 is one number for centred advantages,
 D14 a name and D16 only for some tasks, see below."""

@@ -110,6 +110,9 @@ OURS: dict[type, Mapping[str, object]] = {
     CTRPO: {
         "algorithm.margin_confidence": 0.0,
         "algorithm.landing": 0.0,
+        "algorithm.critic.critic_lr": 1e-3,
+        "algorithm.critic.critic_decay": False,
+        "algorithm.critic.critic_passes": 10,
         "algorithm.critic.critic_first": False,
         "algorithm.critic.critic_apart": False,
     },

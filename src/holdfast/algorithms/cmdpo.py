@@ -48,7 +48,7 @@ class CMDPO:
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off."""
     cost_scale: CostScale = "episode"
     """κ: what a mean cost advantage counts in units of the episode cost."""
-    margin_confidence: float = 1.0
+    margin_confidence: float = 1.5
     """z: the slack is measured from J_c + z standard errors; 0 is off."""
     loop: FirstOrder = FirstOrder(passes=10, minibatch=512, kl_stop=0.02)
     critic: CriticFit = CriticFit()

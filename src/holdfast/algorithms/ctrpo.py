@@ -51,7 +51,7 @@ class CTRPO:
     """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off (D14)."""
     cost_scale: CostScale = "episode"
     """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
-    margin_confidence: float = 1.0
+    margin_confidence: float = 1.5
     """z: the slack is measured from J_c + z standard errors; 0 (published) is off."""
     spent_confidence: float = 0.0
     """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
@@ -62,7 +62,9 @@ class CTRPO:
     line_search: bool = True
     """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
     region: TrustRegion = TrustRegion()
-    critic: CriticFit = CriticFit(critic_first=True, critic_apart=True)
+    critic: CriticFit = CriticFit(
+        critic_lr=5e-3, critic_decay=True, critic_passes=3, critic_first=True, critic_apart=True
+    )
 
     def __post_init__(self) -> None:
         self.region.check_search(self.line_search)
