@@ -65,12 +65,12 @@ FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.S | re.M)
 GENERATED = re.compile(r"<!-- begin (\S+) -->.*?<!-- end \1 -->", re.S)
 HIDDEN = re.compile(r"<!--.*?-->|^\$\$.*?^\$\$|^---\n.*?^---$", re.S | re.M)
 BORDER = re.compile(r"^ *(?:$|[-*+] |\d+\. |#+ |\||>|</?\w|\(\w[^)]*\)=)")
-CLOSING = re.compile(r"(?<=[.!?])[\"'*_)\]”]*(?:\s+|$)(?![a-z]{1,4}\b\.)")
+CLOSING = re.compile(r"(?<=[.!?])[\"'*_)\]”]*(?:\s+|$)")
 SHORT = re.compile(r"\b(?:e\.g|i\.e|cf|vs|etc|resp|Prop|Thm|Sec|Fig|Eq|App|no|ca|al|approx)\.")
 
 
 def words(sentence: str) -> int:
-    """How many words it has: what holds a letter; numbers and signs are none."""
+    """The number of words with a letter; numbers and signs do not count."""
     return sum(any(letter.isalpha() for letter in word) for word in sentence.split())
 
 
@@ -80,7 +80,8 @@ def blank(pattern: re.Pattern[str], text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """One line of text for each word-like piece: code, formulas and addresses become one word."""
+    """The text without addresses of links; a piece of code and a formula are one word each."""
+    text = re.sub(r"(`+).+?\1", "`x`", text)
     text = re.sub(r"!?\[([^\]]*)\]\((?:[^()]|\([^()]*\))*\)(?:\{[^}]*\})?", r"\1", text)
     text = re.sub(r"\$[^$\n]+\$", "X", text)
     return SHORT.sub(lambda found: found[0][:-1], text)
@@ -98,9 +99,11 @@ def sentences(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
         if BORDER.match(line):
             yield from ((start, found) for found in _split(" ".join(block)))
             block = []
-        if line.strip().startswith("|"):
+        if line.lstrip().startswith(("|", "#")):  # cells of a table, a heading
             for cell in re.split(r"(?<!\\)\|", re.sub(r"`[^`]*`", "`x`", line)):
                 yield from ((number, found) for found in _split(cell))
+            continue
+        if not line.strip():
             continue
         if not block:
             start = number
@@ -108,20 +111,13 @@ def sentences(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
 
 
 def _split(text: str) -> Iterator[str]:
-    code: list[str] = []
-
-    def keep(found: re.Match[str]) -> str:
-        code.append(found[0])
-        return f"`{len(code) - 1}`"
-
-    text = plain(re.sub(r"(`+)(?:.+?)\1", keep, text))
-    for sentence in CLOSING.split(text):
+    for sentence in CLOSING.split(plain(text)):
         if sentence.strip():
             yield sentence.strip()
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Texts that stand alone in a module: its docstring, those of its parts and of its fields."""
+    """The docstrings of a module, of its classes, functions and fields, each with its line."""
     for node in ast.walk(ast.parse(source)):
         value = node.value if isinstance(node, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -129,7 +125,7 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 
 def faults(place: str, text: str) -> list[Fault]:
-    """What is wrong with a page, or with a module's docstrings."""
+    """The faults of a page, or of a module's docstrings."""
     parts = docstrings(text) if place.endswith(".py") else [(1, text)]
     banned = BANNED | (CODES if place.endswith(".py") and place != REGISTER else {})
     found: list[Fault] = []
@@ -145,7 +141,7 @@ def faults(place: str, text: str) -> list[Fault]:
 
 
 def checked() -> list[Path]:
-    """The files that the rule holds for."""
+    """The files that must pass."""
     pages = [page for pattern in (*PAGES, *MODULES) for page in sorted(ROOT.glob(pattern))]
     names = [str(page.relative_to(ROOT)) for page in pages]
     return [
