@@ -32,12 +32,13 @@ setup: .venv/.dev          ## make .venv with Holdfast and its development tools
 demo: .venv/.user          ## train C-TRPO for about a minute and show the verdict
 	.venv/bin/holdfast demo
 
-check: .venv/.dev          ## lint, format, types, import layers, pinned versions
+check: .venv/.dev          ## lint, format, types, import layers, pinned versions, sentences
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/basedpyright
 	.venv/bin/lint-imports --no-cache
 	.venv/bin/python .ci/pins.py
+	.venv/bin/python .ci/sentences.py
 
 # The mathematics, exact CMDPs, settings, presets, progress files and one small training.
 QUICK := tests/core $(addprefix tests/tabular/test_, batch.py cmdp.py flow.py lp.py occupancy.py parameters.py random.py) \

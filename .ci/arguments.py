@@ -11,11 +11,11 @@ from pathlib import Path
 
 from holdfast.algorithms import ALGORITHMS
 from holdfast.run import make_run
-from holdfast.settings import Setting, choices, leaves, suggested, without_codes
+from holdfast.settings import Setting, choices, leaves, suggested
 
 TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "arguments.py"
 PASSED = ("env", "cost", "name", "origin", "preset", "steps", "limits")
-"""Settings that `Agent` and `learn` take by an argument of their own, or not at all."""
+"""Settings that are separate arguments of `Agent` or `learn`, or that they do not take."""
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """The settings of a run and of all algorithms as typed keywords of `Agent` and `learn`.
 
@@ -27,7 +27,7 @@ from typing import Literal, TypedDict
 
 
 class SettingArguments(TypedDict, total=False):
-    """`holdfast list ALGORITHM` explains each; an algorithm refuses the settings of others."""
+    """`holdfast list ALGORITHM` explains each; an algorithm refuses settings it does not have."""
 
     limits: float | Mapping[str, float]
     """Limits by constraint name; one number: the limit of the one cost (or of each)."""
@@ -59,7 +59,7 @@ def text() -> str:
         if name in PASSED:
             continue
         lines.append(f"    {name}: {spelt(setting.kind)}")
-        words = textwrap.wrap(without_codes(setting.help) or "See its page.", 90)
+        words = textwrap.wrap(setting.help or "See its page.", 90)
         lines.append('    """' + "\n    ".join(words) + '"""')
     return "\n".join(lines) + "\n"
 

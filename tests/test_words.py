@@ -12,7 +12,6 @@ from holdfast.cli.words import for_shell
 from holdfast.envs.check import check_env
 from holdfast.envs.check.facts import describe_env
 from holdfast.envs.make import known_ids, task_groups
-from holdfast.settings import without_codes
 from holdfast.train.environment import open_env, resolve_limits
 
 
@@ -99,12 +98,6 @@ def test_help_begins_with_ten_options_and_has_no_riddles(capsys, monkeypatch):
     assert found == "steps cost-limit limit seed out preset env-arg cost workers quiet".split()
     assert not re.search(r"\bD\d+\b|\{None\}|\[INT|\[FLOAT", told)
     assert "--epoch-steps INT" in told and "--hidden INT ..." in told
-
-
-def test_codes_leave_whole_sentences():
-    assert without_codes("a (published, D1) or b (D5); c (lags; D4).") == (
-        "a (published) or b; c (lags)."
-    )
 
 
 def test_every_task_has_a_group_and_a_line(capsys):

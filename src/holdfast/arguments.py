@@ -9,57 +9,63 @@ from typing import Literal, TypedDict
 
 
 class SettingArguments(TypedDict, total=False):
-    """`holdfast list ALGORITHM` explains each; an algorithm refuses the settings of others."""
+    """`holdfast list ALGORITHM` explains each; an algorithm refuses settings it does not have."""
 
     limits: float | Mapping[str, float]
     """Limits by constraint name; one number: the limit of the one cost (or of each)."""
     env_args: dict[str, object]
-    """Arguments to make it with."""
+    """Arguments of the environment's constructor."""
     beta: float | tuple[float, ...]
     """β, weight of the barrier against the KL; several values: one for each constraint."""
     barrier: str
     """Generator φ of the barrier: entropy (x log x, published), log (−log x), reversed-entropy
-    (x log x reversed), or one of your own, file.py:name."""
+    (x log x in reversed order), or your own, file.py:name."""
     hysteresis: float
-    """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off."""
+    """h: recovery of a constraint ends once its cost is below h·limit; 1: below the limit."""
     cost_scale: Literal["discount", "episode", "none"]
-    """κ: what a mean cost advantage counts in units of the episode cost."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     margin_confidence: float
-    """z: the slack is measured from J_c + z standard errors; 0 (published) is off."""
+    """z: the slack is limit − (J_c + z standard errors); 0 (published) is off."""
     spent_confidence: float
     """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
     start_recovering: bool
-    """Begin in recovery, as the published code, instead of by the first cost estimate."""
+    """Begin in recovery, as the published code does, whatever the first cost estimate."""
     landing: float
-    """Last share of a run, which near a limit only repairs, to h·limit; 0 (published) is off."""
+    """Share of the run for the final cost-repair phase: near a limit its updates only reduce the
+    cost, to h·limit; 0 (published) is off."""
     line_search: bool
-    """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
+    """Search along the step; without it the natural step is only halved until it is inside the
+    linearised safe set (C-NPG)."""
     radius: float
     """δ, the largest divergence of one policy update."""
     kl_average: bool
-    """Average the KL over action dimensions (published) instead of summing it."""
+    """Average the KL over action dimensions, as in the published code, instead of summing it."""
     kl_order: Literal["old-new", "new-old"]
-    """KL(old ‖ new) (published) or KL(new ‖ old) (the text); equal to second order."""
+    """KL(old ‖ new), as in the published code, or KL(new ‖ old), as in the paper's text; they
+    are equal to second order."""
     solver: Literal["woodbury", "sum", "dense"]
-    """Barriers inverted exactly within CG, CG on the plain sum (published), or all dense."""
+    """Linear solver: CG with the barrier terms inverted exactly (woodbury), CG on the plain sum
+    (as in the published code), or a dense matrix."""
     damping: float
-    """Added to the diagonal of the Fisher matrix."""
+    """Number added to the diagonal of the Fisher matrix."""
     damping_rule: Literal["absolute", "relative"]
-    """Whether damping counts as it is or in units of the Fisher matrix's mean diagonal."""
+    """Unit of damping: absolute, or relative to the Fisher matrix's mean diagonal."""
     cg_steps: int
     """Iterations of conjugate gradients."""
     cg_eps: float
-    """Added to CG's denominators; the published runs used 1e-6."""
+    """Number added to CG's denominators; the published runs used 1e-6."""
     search: Literal["backtrack", "bracket"]
-    """Shorten the step until accepted, or bracket the longest acceptable one (also upward)."""
+    """Line search: shorten the step until it is accepted, or bracket the longest acceptable
+    step, which may be longer than the first."""
     backtracks: int
-    """Candidates that the search tries."""
+    """Number of candidates of the line search."""
     shrink: float
     """Factor between two candidates of the backtracking search."""
     quit_not_finite: bool
-    """End the backtracking at a KL that is not finite, as the published CPO and PCPO."""
+    """End the line search at a KL that is not finite, as the published CPO and PCPO do."""
     pessimism: float
-    """Divergence at which gradients are seen from where they look worse (SHAPO: 1e-5); 0 is off."""
+    """Divergence of the unfavourable step before each gradient (SHAPO: 1e-5); 0 is off."""
     critic_lr: float
     """Learning rate of Adam."""
     critic_passes: int
@@ -69,46 +75,49 @@ class SettingArguments(TypedDict, total=False):
     critic_minibatch: int
     """Samples in a minibatch; the last one of a pass is smaller."""
     critic_l2: float
-    """Weight of the sum of squares of all parameters, biases included."""
+    """Weight of the L2 term, the sum of squares of the critics' parameters."""
     critic_l2_biases: bool
-    """Whether that sum includes the biases."""
+    """Whether the L2 term of the critics includes biases."""
     critic_max_norm: float
-    """The joint gradient of all critics, or each one's own (`critic_apart`), is clipped to this."""
+    """Largest norm of the critics' gradient: of all critics jointly, or of each
+    (`critic_apart`)."""
     critic_apart: bool
-    """Clip each critic's gradient by itself, and fit each critic in a thread of its own."""
+    """Clip each critic's gradient separately, and fit each critic in its own thread."""
     critic_stale_norm: bool
-    """Let the policy's last gradient count in that norm, as the published runs did."""
+    """Include the policy's last gradient in the norm that clips the critics, as in the published
+    code."""
     critic_reward_weight: float
-    """Weight of the reward critic's loss beside those of the costs."""
+    """Weight of the reward critic's loss; each cost critic has weight 1."""
     critic_first: bool
-    """Fit to an epoch before its advantages are computed, instead of for the next one. Only
-    where it has at least as many samples as a critic has parameters, which could otherwise
-    learn it by heart."""
+    """Fit the critics to an epoch before its advantages are computed, instead of after its
+    update. Applies only if the epoch has at least as many samples as a critic has parameters;
+    otherwise the critic could overfit the epoch."""
     schedule_steps: int
-    """Steps over which rates decay, penalties grow and C-TRPO lands; 0: those of the run. A run
-    of a tenth of them is the first tenth of the long one."""
+    """Steps over which learning rates decay and penalties grow, and at whose end C-TRPO has its
+    final cost-repair phase; 0: the steps of the run. A run with a tenth of these steps equals
+    the first tenth of the long run."""
     seed: int
-    """Everything random follows from it."""
+    """Seed of all random numbers."""
     cost_limit: float | None
-    """b, the largest acceptable mean episode cost, of every constraint without a limit of its
-    own; none: what the task declares (25 for native tasks), required for any other
-    environment."""
+    """b, the largest acceptable mean episode cost, for every constraint without its own limit;
+    none: the limit that the task declares (25 for native tasks). Other environments need a
+    limit."""
     num_envs: int
     """Environments that step together."""
     epoch_steps: int
-    """Environment steps between two updates, all environments together; where it is not given,
-    epochs of your own environment have at least 20 episodes and are at most a tenth of the
-    run."""
+    """Environment steps between two updates, all environments together. Without it, epochs of
+    your own environment have at least 20 episodes and are at most a tenth of the run."""
     encoder: Literal["mlp", "cnn", "gru"]
-    """What reads observations before the layers: nothing, convolutions (images), a memory (GRU)."""
+    """Network before the dense layers: none (mlp), convolutions for images (cnn), a memory
+    (gru)."""
     hidden: tuple[int, ...]
     """Widths of the hidden layers of policy and critics."""
     activation: Literal["tanh", "relu", "elu", "silu"]
     """Function between the layers of policy and critics."""
     channels: tuple[int, ...]
-    """Of a CNN: features of each convolution, 3 x 3 pixels wide; each halves the image."""
+    """With encoder cnn: features of each convolution of 3 x 3 pixels; each halves the image."""
     memory: int
-    """Of a GRU: how many numbers it carries from step to step."""
+    """With encoder gru: size of the memory."""
     gamma: float
     """Discount of the reward."""
     lam: float
@@ -118,82 +127,96 @@ class SettingArguments(TypedDict, total=False):
     cost_lam: float
     """GAE's λ of the costs."""
     cost_estimate: Literal["window", "epoch"]
-    """J_c from this epoch's steps or from the last 50 finished episodes (published; lags)."""
+    """Estimate of J_c: from this epoch's steps (epoch), or from the last 50 finished episodes
+    (window, as in the published code; it lags behind the policy)."""
     cost_criterion: Literal["undiscounted", "discounted"]
-    """Whether the limit is on the plain or on the discounted (cost_gamma) sum of an episode."""
+    """Whether the limit bounds the plain or the discounted (cost_gamma) sum of an episode's
+    costs."""
     zero_first_estimate: bool
-    """The first update believes J_c = 0, as in the published code."""
+    """Use J_c = 0 in the first update, as in the published code."""
     standardise_cost: bool
-    """Divide cost advantages by their deviation; barrier methods need them in cost units."""
+    """Divide cost advantages by their standard deviation. Methods that compare predicted with
+    measured cost, such as c-trpo, refuse it: they need advantages in units of the cost."""
     normalise: Literal["running", "epoch", "none"]
-    """Observation statistics: moving at every step (published), frozen for an epoch, none."""
+    """Statistics that normalise observations: updated at every step (running, as in the
+    published code), constant during an epoch (epoch), or none."""
     raw_final_obs: bool
-    """Bootstrap time limits from observations that are not normalised, as published."""
+    """At time limits, bootstrap from the raw last observation, as in the published code."""
     clip_actions: Literal["auto", "always", "never"]
-    """Clip actions to their bounds; auto: for foreign environments, which may insist on it."""
+    """Clip actions to the bounds of the action space; auto: only for foreign environments, which
+    may refuse other actions. The published code never clips."""
     noise_time: float | Literal["auto"]
-    """Steps that the noise of actions lasts; 0: every step draws its own; auto: by what it
-    shows. Where an epoch's cost is mostly luck, slow noise shows what actions do to it."""
+    """How many steps the noise of actions lasts; 0: independent noise in every step; auto: up to
+    10 steps while the cost estimate is uncertain. Slow noise makes the effect of actions on
+    an uncertain cost measurable."""
     cost_value_noise: float
     """σ of the noise on cost values, for the paper's ablation."""
     cost_estimate_noise: float
-    """σ of the noise on J_c as updates see it, in units of the limit; logs stay clean."""
+    """σ of the noise on the J_c that updates use, in units of the limit; logs are without noise."""
     worst_case: bool
-    """Log how far each update can raise the cost at worst (`epsilon_c`, `worst_case`)."""
+    """Log an upper bound on the cost change of each update (`epsilon_c`, `worst_case`)."""
     signal_share: bool
-    """Log which part of an epoch's gradients is no noise (`share_reward`, `share_cost`)."""
+    """Log the signal share of an epoch's gradients (`share_reward`, `share_cost`)."""
     epoch_reset: Literal["auto", "always", "never"]
-    """Reset (seeded) at each epoch's start; auto: only if nothing else makes resuming exact."""
+    """Reset with a seed at the start of each epoch; auto: only if exact resuming needs it."""
     vectorise: Literal["auto", "sync", "process"]
-    """Where foreign environments run: in this process, in workers; auto: where it is faster."""
+    """Where foreign environments run: in this process (sync) or in workers (process); auto: the
+    faster of the two."""
     workers: int
-    """Processes that act; auto (0): one a core where that pays, 1: all in this one. Same bits."""
+    """Worker processes that step environments; auto (0): one for each core if that is faster; 1:
+    this process only. Results do not depend on it."""
     step_timeout: float
-    """Seconds after which a foreign environment that does not answer is an error; 0: never."""
+    """Seconds until a foreign environment that does not respond is an error; 0: no limit."""
     save_every: int
     """Epochs between two checkpoints."""
     keep: int
-    """Checkpoints that are kept, the newest ones; `--which EPOCH` loads any of them."""
+    """How many of the newest checkpoints to keep; `--which EPOCH` loads any of them."""
     evaluate_every: int
-    """Epochs between two evaluations by fresh episodes; they keep the best safe policy; 0: none."""
+    """Epochs between two evaluations with fresh episodes, which keep the best safe policy; 0: no
+    evaluations."""
     evaluate_episodes: int
     """Fresh episodes of each evaluation while training."""
     step: float
-    """t: how far an update may go for its gain; small ones are natural steps."""
+    """t, step size: weight of the gain against the divergence; a small t gives natural steps."""
     actor_lr: float
     """Learning rate of the policy's Adam at the start of training."""
     actor_decay: bool
-    """Let that rate fall linearly to 0 over the run."""
+    """Let the policy's learning rate fall linearly to 0 over the run."""
     passes: int
-    """Most passes over the batch in one epoch."""
+    """Largest number of passes over the batch in one epoch."""
     minibatch: int
     """Samples in a minibatch; the last one of a pass is smaller."""
     kl_stop: float
-    """Stop after the pass that takes the mean KL(old ‖ new) beyond this."""
+    """Stop after the pass in which the mean KL(old ‖ new) exceeds this."""
     max_norm: float
-    """The gradient of all that is trained together is clipped to this norm."""
+    """Largest norm of the joint gradient of policy and critics."""
     dual: Literal["exact", "flipped"]
-    """The programme's solution, or with the published error of sign (D19, one constraint only)."""
+    """Dual solution: exact, or with the sign error of the published code (flipped; one
+    constraint only)."""
     sticky: Literal["infeasible", "violated"]
-    """Which cases hysteresis prolongs: 0 alone (published) or 0 and 1."""
+    """Cases that hysteresis prolongs: case 0 alone (infeasible, published), or 0 and 1
+    (violated)."""
     projection: Literal["kl", "l2"]
-    """Metric of the projection: that of the KL, or the plain distance of parameters."""
+    """Metric of the projection: that of the KL, or the Euclidean distance of parameters."""
     reward_direction: Literal["gradient", "natural"]
-    """The reward step along g (published) or along H⁻¹ g, the algorithm."""
+    """Direction of the reward step: g (gradient, published) or H⁻¹ g (natural, the paper)."""
     reward_test: bool
-    """Reject steps that lose reward while the cost is within its limit."""
+    """Reject steps that lose reward while the cost is within its limit; the published code does
+    not."""
     safety_bias: float
     """β, the share of the best descent that a step above the limit keeps; 1 repairs only."""
     multiplier_init: float
     """λ before the first update."""
     multiplier_lr: float
-    """Step size: with adam about the change in an epoch, with sgd a factor on the violation."""
+    """Step size of λ: with adam about its change in an epoch, with sgd a factor on the
+    violation."""
     multiplier_rule: Literal["adam", "sgd"]
-    """adam moves by about the step size whatever the violation (published); sgd in proportion."""
+    """Optimiser of λ: adam changes λ by about the step size whatever the violation, as in the
+    published code; sgd in proportion to the violation."""
     multiplier_max: float | None
     """Largest λ; none: unbounded."""
     clip: float
-    """ε: a ratio beyond 1 ± ε brings no further gain."""
+    """ε: ratios beyond 1 ± ε are clipped."""
     pid_p: float
     """K_P, gain on the violation."""
     pid_i: float
@@ -201,9 +224,9 @@ class SettingArguments(TypedDict, total=False):
     pid_d: float
     """K_D, gain on the rise of the cost."""
     pid_delay: int
-    """Epochs over which that rise is taken."""
+    """Epochs over which the rise of the cost is measured."""
     pid_smoothing: float
-    """Weight of the past in the averages behind P and D; 0: no averaging."""
+    """Weight of the past in the averages of P and D; 0: no averaging."""
     pid_init: float
     """I before the first update."""
     temperature: float
@@ -211,28 +234,30 @@ class SettingArguments(TypedDict, total=False):
     state_kl: float
     """η, the largest KL(new ‖ old) of a state that still learns."""
     mask: Literal["batch", "sample"]
-    """Whether η switches off whole minibatches in proportion (published) or single states."""
+    """What η masks: the whole minibatch, in proportion to the states beyond η (batch,
+    published), or each state (sample)."""
     rescale: bool
-    """Divide the priced advantage by 1 + Σ ν (published); the paper does not."""
+    """Divide the priced advantage by 1 + Σ ν, as in the published code; the paper does not."""
     sharpness: float
-    """t: the barrier's weight is 1/t; large values come closer to the limit."""
+    """t: the barrier's weight is 1/t; with large values the policy comes closer to the limit."""
     flip_sign: bool
-    """Reward cost inside the limit, the published code's error of sign."""
+    """Reward cost inside the limit: the sign error of the published code."""
     kappa: float
     """κ, the penalty's weight: 10 in the published runs, 20 in the paper."""
     centre: bool
-    """Subtract each minibatch's mean cost advantage, so that its noise is not charged as cost."""
+    """Subtract each minibatch's mean cost advantage, so that its noise is not penalised."""
     correction: float
-    """α, weight of the correction; 0 leaves the price alone."""
+    """α, weight of the correction; 0: no correction."""
     weight_max: float
     """Largest weight w of the correction."""
     weight_keep: float
     """Share of the past in the average of w over epochs; 0: no averaging."""
     slack_fraction: float
-    """w, the part of the slack that one update may spend; 1 is P3O's rule."""
+    """w, the share of the slack that one update may use; 1 is P3O's rule."""
     kappa_start: float
     """Penalty weight at the start of training."""
     kappa_end: float
-    """Penalty weight at its end."""
+    """Penalty weight at the end of training."""
     hinge: Literal["relu", "softplus"]
-    """Positive part of the penalty; softplus charges a little before the share is spent (P2BPO)."""
+    """Positive part of the penalty: relu, or softplus, which is positive before the share is
+    used (P2BPO)."""

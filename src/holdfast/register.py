@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deviation register as data, and what our own defaults add.
 
-`REGISTER` says, for every known deviation of the published code from the mathematics, which setting
-switches it: the preset `published` takes one side, `corrected` the other. `text` is `corrected` but
-for what the paper writes otherwise than the mathematics or its code.
+`REGISTER` lists every known deviation of the published code from the mathematics with the setting
+that switches it: the preset `published` takes one value, `corrected` the other. `text` is
+`corrected`, except where the paper's text differs from both the mathematics and its code.
 """
 
 import typing
@@ -41,11 +41,11 @@ class Deviation:
     published: object
     corrected: object
     only: tuple[type, ...] = (object,)
-    """The algorithms it concerns, by type; of these, those that have the setting.
+    """The types of algorithm it applies to; of these, those that have the setting.
 
-    A row on an algorithm's own field names them: another may have a field of that name."""
+        A row on an algorithm's own field names its type: another may have a field of that name."""
     unless: tuple[type, ...] = ()
-    """Types that it does not concern."""
+    """Types that it does not apply to."""
     task: str = ""
     """Only environments whose id contains this."""
 
@@ -94,16 +94,16 @@ REGISTER: tuple[Deviation, ...] = (
     Deviation("D30", "algorithm.multiplier.pid_delay", 10, 1),
     Deviation("D30", "algorithm.multiplier.pid_init", 0.001, 0.0),
 )
-"""D12 is one number for centred advantages; D14 is a name of its own (c-trpo-no-hysteresis); D31 is
-the study with noise, where neither side errs: `cost_value_noise` disturbs what the published one
-does, `cost_estimate_noise` the estimate of J_c. D32 (the toy's Gramian) and D33 (both regrets are
-logged) have no setting. D5 does not concern methods that compare predicted with measured cost: they
-need advantages in cost units. D16 is what only the published runs on these tasks used.
+"""Some codes have no row. D12 makes no difference for centred advantages. D14 is the algorithm
+`c-trpo-no-hysteresis`. D31 is the study with noise, where both sides are correct:
+`cost_value_noise` adds noise to the cost values, as published, `cost_estimate_noise` to the
+estimate of J_c. D32 (the toy's Gramian) and D33 (both regrets are logged) have no setting.
 
-D10 is mended by D17: with the reversed barrier both divergences are those of old from new, the
-order of the ideal update, while the published ones are of opposite order. In units of an episode
-P3O's and C3PO's slack is small beside the noise of a minibatch's mean cost advantage, so D18 takes
-that mean off."""
+D5 does not apply to methods that compare predicted with measured cost: they need advantages in cost
+units. Only the published runs on these tasks used D16. D17 also corrects D10: with the reversed
+barrier both divergences are those of old from new, the order of the ideal update. The published
+ones have opposite orders. In units of an episode P3O's and C3PO's slack is small beside the noise
+of a minibatch's mean cost advantage, so D18 subtracts that mean."""
 
 OURS: dict[type, Mapping[str, object]] = {
     object: {"noise_time": 0.0},
@@ -117,7 +117,8 @@ OURS: dict[type, Mapping[str, object]] = {
         "algorithm.critic.critic_apart": False,
     },
 }
-"""By algorithm type, what our defaults add to the paper, and how all presets switch it off."""
+"""Algorithm type → settings that our defaults add to the paper, with the values that switch them
+off in all presets."""
 
 
 TEXT: dict[type, Mapping[str, object]] = {
@@ -129,8 +130,8 @@ TEXT: dict[type, Mapping[str, object]] = {
         "cost_criterion": "discounted",
     },
 }
-"""By algorithm type, what the paper writes where it is not `corrected`: KL(π‖π_k) summed over
-action dimensions, φ = x log x in the order new from old, and limits on the discounted V_c."""
+"""Algorithm type → settings of the paper's text that differ from `corrected`. KL(π‖π_k) is summed
+over action dimensions, φ = x log x in the order new from old, limits are on the discounted V_c."""
 
 
 def preset_values(preset: PresetName, algorithm: Algorithm, env: str) -> dict[str, object]:

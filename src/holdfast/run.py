@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run: everything that training is a function of, and the presets.
+"""A run: all settings that determine a training run, and the presets.
 
-Each default lives in its field, each help text under it; the command line, the docs and `run.json`
-are generated from here. Fields, what they must satisfy and how a run is made change together, so
+Each default is in its field, each help text under it; the command line, the docs and `run.json`
+are generated from here. Fields, their checks and the functions that make a run change together, so
 they are one file.
 """
 
@@ -35,7 +35,7 @@ from holdfast.settings import Settings, built, changed, converted, leaves, neare
 
 Statistics = Literal["running", "epoch", "none"]
 MOST = {"seed": 2**32 - 1, "num_envs": 10**6, "workers": 10**4, "epoch_steps": 10**10}
-"""Beyond it random keys would repeat, or no machine could hold a run."""
+"""Largest values: beyond them random keys would repeat, or a run would not fit in memory."""
 
 
 @dataclass(frozen=True)
@@ -43,47 +43,51 @@ class Run:
     """Settings of a training run that every algorithm shares."""
 
     env: str = ""
-    """The environment's name: a task of ours, a Gymnasium id, module:Class or file.py:Class."""
+    """The environment's name: a built-in task, a Gymnasium id, module:Class or file.py:Class."""
     env_args: dict[str, object] = field(default_factory=dict[str, object])
-    """Arguments to make it with."""
+    """Arguments of the environment's constructor."""
     cost: str = ""
     """A cost function by name, module:function or file.py:function; none: the environment's own."""
     algorithm: Algorithm = CTRPO()
     name: str = "c-trpo"
     """The algorithm's registered name."""
     origin: str = ""
-    """RUN@EPOCH whose policy, critics and statistics it began with; none: fresh ones."""
+    """RUN@EPOCH that supplied the first policy, critics and statistics; none: new ones."""
     preset: PresetName | None = None
-    """Which side of the deviation register; none: our own choice, setting by setting."""
+    """Settings as in the published code, as the mathematics requires, or as in the paper's text;
+    none: Holdfast's defaults."""
     steps: int = 1_000_000
     """Environment steps in all, rounded up to whole epochs."""
     schedule_steps: int = 0
-    """Steps over which rates decay, penalties grow and C-TRPO lands; 0: those of the run.
+    """Steps over which learning rates decay and penalties grow, and at whose end C-TRPO has its
+    final cost-repair phase; 0: the steps of the run.
 
-    A run of a tenth of them is the first tenth of the long one."""
+    A run with a tenth of these steps equals the first tenth of the long run."""
     seed: int = 0
-    """Everything random follows from it."""
+    """Seed of all random numbers."""
     cost_limit: float | None = None
-    """b, the largest acceptable mean episode cost, of every constraint without a limit of its own;
-    none: what the task declares (25 for native tasks), required for any other environment."""
+    """b, the largest acceptable mean episode cost, for every constraint without its own limit;
+    none: the limit that the task declares (25 for native tasks). Other environments need a
+    limit."""
     limits: dict[str, float | str] = field(default_factory=dict[str, float | str])
-    """Limits by constraint name, a number or a text such as "25 worst 5%" (see docs/limits.md);
-    naming them makes each a constraint of its own."""
+    """Limits by constraint name, each a number or a text such as "25 worst 5%" (see
+    docs/limits.md). Each named cost becomes a separate constraint."""
     num_envs: int = 10
     """Environments that step together."""
     epoch_steps: int = 20_000
-    """Environment steps between two updates, all environments together; where it is not given,
-    epochs of your own environment have at least 20 episodes and are at most a tenth of the run."""
+    """Environment steps between two updates, all environments together. Without it, epochs of your
+    own environment have at least 20 episodes and are at most a tenth of the run."""
     encoder: Literal["mlp", "cnn", "gru"] = "mlp"
-    """What reads observations before the layers: nothing, convolutions (images), a memory (GRU)."""
+    """Network before the dense layers: none (mlp), convolutions for images (cnn), a memory
+    (gru)."""
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers of policy and critics."""
     activation: Annotated[str, ACTIVATIONS] = "tanh"
     """Function between the layers of policy and critics."""
     channels: tuple[int, ...] = (16, 32)
-    """Of a CNN: features of each convolution, 3 x 3 pixels wide; each halves the image."""
+    """With encoder cnn: features of each convolution of 3 x 3 pixels; each halves the image."""
     memory: int = 64
-    """Of a GRU: how many numbers it carries from step to step."""
+    """With encoder gru: size of the memory."""
     gamma: float = 0.99
     """Discount of the reward."""
     lam: float = 0.95
@@ -93,45 +97,54 @@ class Run:
     cost_lam: float = 0.95
     """GAE's λ of the costs."""
     cost_estimate: CostEstimate = "epoch"
-    """J_c from this epoch's steps or from the last 50 finished episodes (published; lags; D4)."""
+    """Estimate of J_c: from this epoch's steps (epoch), or from the last 50 finished episodes
+    (window, as in the published code; it lags behind the policy)."""
     cost_criterion: Literal["undiscounted", "discounted"] = "undiscounted"
-    """Whether the limit is on the plain or on the discounted (cost_gamma) sum of an episode."""
+    """Whether the limit bounds the plain or the discounted (cost_gamma) sum of an episode's
+    costs."""
     zero_first_estimate: bool = False
-    """The first update believes J_c = 0, as in the published code (D3)."""
+    """Use J_c = 0 in the first update, as in the published code."""
     standardise_cost: bool = False
-    """Divide cost advantages by their deviation (D5); barrier methods need them in cost units."""
+    """Divide cost advantages by their standard deviation. Methods that compare predicted with
+    measured cost, such as c-trpo, refuse it: they need advantages in units of the cost."""
     normalise: Statistics = "epoch"
-    """Observation statistics: moving at every step (published), frozen for an epoch, none (D8)."""
+    """Statistics that normalise observations: updated at every step (running, as in the published
+    code), constant during an epoch (epoch), or none."""
     raw_final_obs: bool = False
-    """Bootstrap time limits from observations that are not normalised, as published (D2)."""
+    """At time limits, bootstrap from the raw last observation, as in the published code."""
     clip_actions: Literal["auto", "always", "never"] = "auto"
-    """Clip actions to their bounds (D9); auto: for foreign environments, which may insist on it."""
+    """Clip actions to the bounds of the action space; auto: only for foreign environments, which
+    may refuse other actions. The published code never clips."""
     noise_time: NoiseSetting = "auto"
-    """Steps that the noise of actions lasts; 0: every step draws its own; auto: by what it shows.
+    """How many steps the noise of actions lasts; 0: independent noise in every step; auto: up to 10
+    steps while the cost estimate is uncertain.
 
-    Where an epoch's cost is mostly luck, slow noise shows what actions do to it."""
+    Slow noise makes the effect of actions on an uncertain cost measurable."""
     cost_value_noise: float = 0.0
     """σ of the noise on cost values, for the paper's ablation."""
     cost_estimate_noise: float = 0.0
-    """σ of the noise on J_c as updates see it, in units of the limit; logs stay clean (D31)."""
+    """σ of the noise on the J_c that updates use, in units of the limit; logs are without noise."""
     worst_case: bool = False
-    """Log how far each update can raise the cost at worst (`epsilon_c`, `worst_case`)."""
+    """Log an upper bound on the cost change of each update (`epsilon_c`, `worst_case`)."""
     signal_share: bool = False
-    """Log which part of an epoch's gradients is no noise (`share_reward`, `share_cost`)."""
+    """Log the signal share of an epoch's gradients (`share_reward`, `share_cost`)."""
     epoch_reset: Literal["auto", "always", "never"] = "auto"
-    """Reset (seeded) at each epoch's start; auto: only if nothing else makes resuming exact."""
+    """Reset with a seed at the start of each epoch; auto: only if exact resuming needs it."""
     vectorise: Vectorise = "auto"
-    """Where foreign environments run: in this process, in workers; auto: where it is faster."""
+    """Where foreign environments run: in this process (sync) or in workers (process); auto: the
+    faster of the two."""
     workers: int = 0
-    """Processes that act; auto (0): one a core where that pays, 1: all in this one. Same bits."""
+    """Worker processes that step environments; auto (0): one for each core if that is faster; 1:
+    this process only. Results do not depend on it."""
     step_timeout: float = 600.0
-    """Seconds after which a foreign environment that does not answer is an error; 0: never."""
+    """Seconds until a foreign environment that does not respond is an error; 0: no limit."""
     save_every: int = 1
     """Epochs between two checkpoints."""
     keep: int = 2
-    """Checkpoints that are kept, the newest ones; `--which EPOCH` loads any of them."""
+    """How many of the newest checkpoints to keep; `--which EPOCH` loads any of them."""
     evaluate_every: int = 0
-    """Epochs between two evaluations by fresh episodes; they keep the best safe policy; 0: none."""
+    """Epochs between two evaluations with fresh episodes, which keep the best safe policy; 0: no
+    evaluations."""
     evaluate_episodes: int = 20
     """Fresh episodes of each evaluation while training."""
 
@@ -162,7 +175,7 @@ class Run:
         if 0 < self.schedule_steps < self.steps:
             raise ValueError(
                 f"schedule_steps={self.schedule_steps} must be 0 or at least steps={self.steps}: a "
-                "schedule that has ended says nothing of the steps after it."
+                "schedule does not define the steps after its end."
             )
         for name, most in MOST.items():
             if getattr(self, name) > most:
@@ -212,7 +225,7 @@ class Run:
         self.check_costs({name: limit.bound for name, limit in self.kinds.items()} | given)
 
     def _check_kinds(self) -> None:
-        """Limits beyond the mean need an algorithm and settings that can keep them."""
+        """Limits beyond the mean need an algorithm and settings that support them."""
         for name, limit in self.kinds.items():
             if limit.kind == "mean":
                 continue
@@ -277,22 +290,22 @@ class Run:
 
     @property
     def statistics(self) -> Statistics:
-        """`normalise`, unless observations are images: pixels are scaled by their bounds."""
+        """`normalise`, or none if observations are images: pixels are scaled by their bounds."""
         return "none" if self.encoder == "cnn" else self.normalise
 
     @property
     def cost_discount(self) -> float:
-        """Of the sum that the limits are on; 1: the plain sum."""
+        """Discount of the sum that the limits bound; 1: the plain sum."""
         return self.cost_gamma if self.cost_criterion == "discounted" else 1.0
 
     @property
     def kinds(self) -> dict[str, Limit]:
-        """The limits by constraint name, as values."""
+        """The limits by constraint name, parsed."""
         return {name: parse_limit(limit, name) for name, limit in self.limits.items()}
 
     @property
     def constraints(self) -> tuple[str, ...] | None:
-        """Names that the environment must report one by one; None: its single cost."""
+        """Names of the costs that the environment must report separately; None: its single cost."""
         return tuple(self.limits) or None
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings as nested frozen dataclasses: list them, change some, make them from plain data.
 
-A default lives in its field and its help text in the docstring under it; the command line, the
-tables of `holdfast list ALGO`, suites and `run.json` all come from there. A leaf has a dotted path,
+A default is in its field and its help text in the docstring under it; the command line, the tables
+of `holdfast list ALGO`, suites and `run.json` are generated from there. A leaf has a dotted path,
 such as `algorithm.region.radius`, and a short name, the path's last part.
 """
 
@@ -15,7 +15,6 @@ import functools
 import inspect
 import itertools
 import numbers
-import re
 import textwrap
 import types
 import typing
@@ -32,12 +31,12 @@ class Settings(Protocol):
 
 S = TypeVar("S", bound=Settings)
 MOST = 10**18
-"""Whole numbers beyond it are no setting, and no machine counts as far."""
+"""Whole numbers of this size or larger are refused."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A leaf: where it stands, its type and its value."""
+    """A leaf: its path, type and value."""
 
     path: str
     kind: object
@@ -68,7 +67,7 @@ def leaves(value: Settings, prefix: str = "") -> Iterator[Setting]:
 
 
 def changed(value: S, changes: Mapping[str, object]) -> S:
-    """A copy with other values at these paths, all at once: some settings only go together."""
+    """A copy with other values at these paths, changed at once: some are only valid together."""
     own: dict[str, object] = {}
     below: dict[str, dict[str, object]] = {}
     for path, new in changes.items():
@@ -83,7 +82,7 @@ def changed(value: S, changes: Mapping[str, object]) -> S:
 
 
 def built(kind: type[S], data: Mapping[str, object], where: str, **made: object) -> S:
-    """A value from plain data, every key and type checked; `made` holds fields that are ready."""
+    """A value from plain data, every key and type checked; `made` holds fields that are built."""
     known = {field.name for field in dataclasses.fields(kind)}
     for key in data:
         if key not in known or key in made:
@@ -122,7 +121,7 @@ def converted(value: object, kind: object, where: str) -> object:
 
 
 def shown(value: object) -> str:
-    """A value in a sentence, which is none if it is as long as a file."""
+    """repr of a value for an error message, truncated to 200 characters."""
     words = repr(value)
     return words if len(words) <= 200 else f"{words[:200]}..."
 
@@ -149,7 +148,7 @@ def spelt(kind: object) -> str:
 
 
 def _plain(value: object, kind: type, where: str) -> object:
-    """The value as one of a plain class; None where it is none."""
+    """The value converted to a plain class; None if that is not possible."""
     if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
         return built(cast(type[Settings], kind), cast(Mapping[str, object], value), where)
     if kind in (int, float):
@@ -164,11 +163,12 @@ def _plain(value: object, kind: type, where: str) -> object:
 
 @dataclass(frozen=True, eq=False)
 class Suggested:
-    """Of `Annotated[str, Suggested(TABLE, ...)]`: its keys are usual values, others are allowed."""
+    """Note of `Annotated[str, Suggested(TABLE, ...)]`: the keys are the usual values; others are
+    allowed."""
 
     table: Mapping[str, object]
     other: str
-    """What else it may be, in a word."""
+    """A word for the other values."""
 
 
 def suggested(kind: object) -> Suggested | None:
@@ -188,24 +188,19 @@ def choices(kind: object) -> Collection[object] | None:
 
 
 def near_miss(word: str, known: Iterable[str]) -> str | None:
-    """What a slip of the keyboard may have meant; None where nothing is as near as that."""
+    """The known name closest to a mistyped word; None if none is close."""
     names = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower()[:200], names, n=1, cutoff=0.75)
     return names[close[0]] if close else None
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The end of a sentence about an unknown word: what it may have meant, or what there is."""
+    """The end of an error about an unknown word: the closest known name, or all known names."""
     names = list(known)
     close = near_miss(word, names)
     if close is not None:
         return f"; did you mean '{close}'?"
     return f"; {otherwise or 'known are ' + ', '.join(names) + '.'}"
-
-
-def without_codes(text: str) -> str:
-    """Help without the numbers of the deviation register, (D17), which only its page explains."""
-    return re.sub(r"[;,]? ?\bD\d+(?=\))", "", text).replace(" ()", "")
 
 
 @functools.cache
@@ -222,7 +217,7 @@ def field_help(kind: type[Settings]) -> dict[str, str]:
 
 @functools.cache
 def _hints(kind: type[Settings]) -> dict[str, object]:
-    """Field → type; nothing for a class whose annotations name what cannot be found."""
+    """Field → type; empty for a class with annotations that cannot be resolved."""
     try:
         return typing.get_type_hints(kind, include_extras=True)
     except NameError:

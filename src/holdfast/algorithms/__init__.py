@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One file for each algorithm: frozen hyper-parameters, `init`, `improve`. No base class.
 
-A variant that is only a setting is a constructor function. `ALGORITHMS` is the register: a name as
-in the published results, what it makes, and the run settings that belong to it.
+A variant that is only a setting is a constructor function. `ALGORITHMS` maps a name, as in the
+published results, to the function that makes the algorithm and to its run settings.
 """
 
 from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class InMinibatches(Protocol):
-    """An algorithm whose policy learns from minibatches, so that `improve` draws from its key."""
+    """An algorithm whose policy learns from minibatches, so that `improve` uses its random key."""
 
     @property
     def loop(self) -> FirstOrder: ...
@@ -98,7 +98,7 @@ class InMinibatches(Protocol):
 
 @runtime_checkable
 class InTrustRegion(Protocol):
-    """An algorithm that takes one step, inside a region about the old policy."""
+    """An algorithm that takes one step inside a trust region around the old policy."""
 
     @property
     def region(self) -> TrustRegion: ...
@@ -106,7 +106,7 @@ class InTrustRegion(Protocol):
 
 @runtime_checkable
 class ComparesCosts(Protocol):
-    """An algorithm that compares predicted with measured cost, in units that it can choose."""
+    """An algorithm that compares predicted with measured cost; `cost_scale` is the unit."""
 
     @property
     def cost_scale(self) -> CostScale: ...
@@ -131,7 +131,7 @@ class ChecksLimits(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A line of the register: how the algorithm of a name is made."""
+    """An entry of `ALGORITHMS`: how the algorithm of a name is made."""
 
     make: Callable[[], Algorithm]
     summary: str
@@ -152,19 +152,19 @@ ALGORITHMS: dict[str, Recipe] = {
     "trpo": Recipe(TRPO, "reward only, KL trust region"),
     "npg": Recipe(npg, "reward only, natural gradient without a line search"),
     "cpo": Recipe(CPO, "trust region with linearised constraints, in closed form"),
-    "cpo-hysteresis": Recipe(cpo_hysteresis, "CPO, recovery goes on below the limit"),
+    "cpo-hysteresis": Recipe(cpo_hysteresis, "CPO, recovery continues below the limit"),
     "pcpo": Recipe(PCPO, "TRPO's step projected onto linearised constraints"),
-    "sb-trpo": Recipe(SBTRPO, "repairs that keep a share of the best descent, the rest for reward"),
+    "sb-trpo": Recipe(SBTRPO, "steps that reduce the cost and improve the reward together"),
     "trpo-lag": Recipe(TRPOLag, "TRPO on reward minus priced cost"),
     "ppo": Recipe(PPO, "reward only, clipped surrogate in minibatches"),
     "ppo-lag": Recipe(PPOLag, "PPO on reward minus priced cost"),
     "cppo-pid": Recipe(cppo_pid, "PPO on reward minus cost, priced by a PID controller"),
-    "focops": Recipe(FOCOPS, "priced advantage, states that moved far enough are masked"),
-    "cup": Recipe(CUP, "PPO on the reward, then a projection that pays for cost"),
+    "focops": Recipe(FOCOPS, "priced advantage, states beyond a KL bound are masked"),
+    "cup": Recipe(CUP, "PPO on the reward, then a projection that reduces the cost"),
     "ipo": Recipe(IPO, "PPO inside a logarithmic barrier"),
     "p3o": Recipe(P3O, "PPO with an exact penalty for predicted violation"),
     "cspo": Recipe(CSPO, "PPO on priced cost, corrected by the distance to the limit"),
-    "c3po": Recipe(C3PO, "PPO with a penalty that frees only a share of the slack"),
+    "c3po": Recipe(C3PO, "PPO with a penalty beyond a share of the slack"),
 }
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C3PO: the central path by an exact penalty; an update may spend only a share of the slack.
+"""C3PO: the central path by an exact penalty; an update may use only a share of the slack.
 
     loss = PPO's on A_r + κ_t Σ_i max(0, E[max(ρ A_i, clip(ρ, 1 ± ε) A_i)] − m_i)
     m_i = min(b_i − J_i, w (b_i − J_i))
 
-Inside the limit only the share w of the slack is free of charge; outside it the whole violation is
-to be repaired. κ_t grows linearly over training. The critics are fitted apart, the reward's with
+Inside the limit only the share w of the slack has no penalty; outside it the whole violation is
+penalised. κ_t grows linearly over training. The critics are fitted separately, the reward's with
 twice the weight.
 """
 
@@ -38,17 +38,19 @@ class C3PO:
     clip: float = 0.2
     """ε of both surrogates."""
     slack_fraction: float = 0.05
-    """w, the part of the slack that one update may spend; 1 is P3O's rule."""
+    """w, the share of the slack that one update may use; 1 is P3O's rule."""
     kappa_start: float = 5.0
     """Penalty weight at the start of training."""
     kappa_end: float = 50.0
-    """Penalty weight at its end."""
+    """Penalty weight at the end of training."""
     hinge: Literal["relu", "softplus"] = "relu"
-    """Positive part of the penalty; softplus charges a little before the share is spent (P2BPO)."""
+    """Positive part of the penalty: relu, or softplus, which is positive before the share is used
+    (P2BPO)."""
     cost_scale: CostScale = "none"
-    """What a mean cost advantage counts in units of the episode cost (D18)."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     centre: bool = False
-    """Subtract each minibatch's mean cost advantage, so that its noise is not charged as cost."""
+    """Subtract each minibatch's mean cost advantage, so that its noise is not penalised."""
     loop: FirstOrder = FirstOrder(passes=10, minibatch=128, kl_stop=0.01)
     critic: CriticFit = CriticFit(critic_lr=3e-4, critic_reward_weight=2.0)
 
@@ -72,7 +74,7 @@ class C3PO:
         return step.with_metrics({"penalty": kappa}, spent=predicted)
 
     def loss(self, policy: Policy, rows: Rows, free: Array, kappa: Array) -> Array:
-        """`free` [K] is what may be spent, in units of a mean advantage."""
+        """`free` [K] is the cost change without penalty, in units of a mean advantage."""
         rho = ratio(policy, rows)
         positive = jax.nn.relu if self.hinge == "relu" else jax.nn.softplus
         change = clipped_cost(rho, rows.adv_c, rows, self.clip, self.centre)

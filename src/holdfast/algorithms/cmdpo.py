@@ -5,10 +5,10 @@
     D̄_C = KL(π ‖ π_k) + Σ_i β_i D_φ(b_i − J_i − κ E[(ρ − 1) A_i] ‖ b_i − J_i)
 
 Mirror descent policy optimisation (Tomar et al.) with the divergence of C-TRPO in place of the KL.
-No system is solved, so it suits networks whose conjugate gradients are dear. For t → 0 the maximum
-is C-NPG's natural step. Recovery, margin and hysteresis are those of C-TRPO. A minibatch knows what
-is spent only up to its noise, so beyond `REACH` of the slack the barrier is a straight line;
-a step that spends more than that on the whole batch is halved until it does not.
+No system is solved, so it suits networks whose conjugate gradients are slow. For t → 0 the maximum
+is C-NPG's natural step. Recovery, margin and hysteresis are those of C-TRPO. A minibatch estimates
+the cost change with noise, so beyond `REACH` of the slack the barrier is a straight line. A step
+that uses more than `REACH` of the slack on the whole batch is halved until it does not.
 """
 
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_ra
 from holdfast.settings import Suggested
 
 REACH = 0.9
-"""Share of the slack that an update may spend."""
+"""Share of the slack that an update may use."""
 HALVINGS = 20
-"""Of a step that spends more; after so many it is none."""
+"""Largest number of halvings of a step that uses more; after them the step is 0."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,19 @@ class CMDPO:
     """Constrained mirror descent policy optimisation."""
 
     step: float = 0.3
-    """t: how far an update may go for its gain; small ones are natural steps."""
+    """t, step size: weight of the gain against the divergence; a small t gives natural steps."""
     beta: float = 1.0
     """β, weight of the barrier against the KL."""
     barrier: Annotated[str, Suggested(BARRIERS, "file.py:name")] = "log"
     """Generator φ of the barrier: entropy (x log x, published), log (−log x), reversed-entropy (x
-    log x reversed, D17), or one of your own, file.py:name."""
+    log x in reversed order), or your own, file.py:name."""
     hysteresis: float = 0.8
-    """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off."""
+    """h: recovery of a constraint ends once its cost is below h·limit; 1: below the limit."""
     cost_scale: CostScale = "episode"
-    """κ: what a mean cost advantage counts in units of the episode cost."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     margin_confidence: float = 1.5
-    """z: the slack is measured from J_c + z standard errors; 0 is off."""
+    """z: the slack is limit − (J_c + z standard errors); 0 is off."""
     loop: FirstOrder = FirstOrder(passes=10, minibatch=512, kl_stop=0.02)
     critic: CriticFit = CriticFit()
 
@@ -90,7 +91,7 @@ class CMDPO:
         return step.with_metrics(metrics, policy=policy, extra=extra, spent=predicted)
 
     def _gain(self, rows: Rows, share: Array, recovering: Array) -> Array:
-        """[m] the advantage to follow: the reward's, or less of the costs to repair."""
+        """[m] the advantage to maximise: the reward's, or minus that of the costs in recovery."""
         return jnp.where(recovering.any(), -rows.adv_c @ share, rows.adv_r)
 
     def loss(self, policy: Policy, old: Policy, rows: Rows, gain: Array, slack: Array) -> Array:
@@ -102,7 +103,7 @@ class CMDPO:
         return (kl + walls.sum()) / self.step - rows.weight @ (rho * gain)
 
     def _wall(self, slack: Array, used: Array) -> Array:
-        """D_φ, straight beyond `REACH` of it; 0 where there is none."""
+        """D_φ, linear beyond `REACH` of the slack; 0 without a barrier."""
         finite = jnp.isfinite(slack)
         room = jnp.where(finite, slack, 1.0)
         inner = lambda x: BARRIERS[self.barrier].divergence(room, x)
@@ -114,7 +115,8 @@ class CMDPO:
     def _inside(
         self, old: Policy, new: Policy, batch: Batch, slack: Array
     ) -> tuple[Policy, Array, Array]:
-        """(the step, halved until it spends at most `REACH` of each slack; how often; [K] spent)"""
+        """(the step, halved until it uses at most `REACH` of each slack; number of halvings; [K]
+        spent)"""
         reached = lambda scale: cast(
             Policy, jax.tree.map(lambda a, b: a + scale * (b - a), old, new)
         )

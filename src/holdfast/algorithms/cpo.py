@@ -11,7 +11,7 @@
 | 1    | some ≥ 0 | a safe point lies inside the region | the programme's                   |
 | 0    | some ≥ 0 | none does                           | down the cost, the reward ignored |
 
-With hysteresis, case 0 goes on until every J_i < h b_i.
+With hysteresis, case 0 continues until every J_i < h b_i.
 """
 
 from dataclasses import dataclass
@@ -34,13 +34,16 @@ class CPO:
     """Constrained policy optimisation (Achiam, Held, Tamar, Abbeel 2017)."""
 
     cost_scale: CostScale = "none"
-    """κ: what a mean cost advantage counts in units of the episode cost (D18)."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     dual: Literal["exact", "flipped"] = "exact"
-    """The programme's solution, or with the published error of sign (D19, one constraint only)."""
+    """Dual solution: exact, or with the sign error of the published code (flipped; one constraint
+    only)."""
     hysteresis: float = 1.0
-    """h: infeasible recovery ends once the cost is below h·limit; 1 switches it off."""
+    """h: infeasible recovery ends once the cost is below h·limit; 1: below the limit."""
     sticky: Literal["infeasible", "violated"] = "infeasible"
-    """Which cases hysteresis prolongs: 0 alone (published) or 0 and 1 (D21)."""
+    """Cases that hysteresis prolongs: case 0 alone (infeasible, published), or 0 and 1
+    (violated)."""
     region: TrustRegion = TrustRegion()
     critic: CriticFit = CriticFit()
 
@@ -107,7 +110,7 @@ class CPO:
         return recovery_weights(excess >= 0, excess, batch.cost_limit)
 
     def accept(self, case: Array, c: Array, batch: Batch) -> Accept:
-        """No reward lost unless the cost demands it, no more spent than there is, KL ≤ δ."""
+        """gain ≥ 0 unless the cost is reduced, predicted cost change within the slack, KL ≤ δ."""
         allowed = jnp.maximum(-c, 0.0)
         share = self.recovery_weights(batch)
 
@@ -121,5 +124,5 @@ class CPO:
 
 
 def cpo_hysteresis() -> CPO:
-    """CPO whose infeasible recovery goes on until the cost is below 0.8 of the limit."""
+    """CPO whose infeasible recovery continues until the cost is below 0.8 of the limit."""
     return CPO(hysteresis=0.8)

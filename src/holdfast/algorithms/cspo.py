@@ -4,10 +4,10 @@
     loss = PPO's on A_r + Σ_i λ_i ĝ_i + (α/2) w_i max(0, ĝ_i)²
     ĝ_i = (J_i − b_i) / κ + E[(ρ − 1) A_i]        w_i = 1 / (|∇ĝ_i|² + ε)
 
-To first order √w ĝ is the way in parameters to the limit, so the correction is strong where the
-cost is flat, careful where it is steep, and free of units. It vanishes with its gradient at ĝ = 0:
-the constrained optimum stays one. λ rises on J_i − b_i once an epoch. w is measured at the old
-policy on the whole batch, capped, and averaged over epochs.
+To first order √w ĝ is the distance in parameters to the limit. So the correction is strong where
+the cost is flat, weak where it is steep, and free of units. It vanishes with its gradient at ĝ = 0,
+so the constrained optimum is unchanged. λ rises on J_i − b_i once an epoch. w is measured at the
+old policy on the whole batch, capped, and averaged over epochs.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Sensitive:
     weight: Array
     """[K] averaged w; 0 before the first update."""
     moments: optax.OptState
-    """Of the policy's Adam."""
+    """Moments of the policy's Adam."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,16 @@ class CSPO:
     """Constraint-sensitive policy optimisation (Belouadah, Kubler, Le Traon 2026)."""
 
     clip: float = 0.2
-    """ε of PPO's surrogate for the reward; the cost's is not clipped."""
+    """ε of PPO's surrogate for the reward; the cost's surrogate is not clipped."""
     correction: float = 1.0
-    """α, weight of the correction; 0 leaves the price alone."""
+    """α, weight of the correction; 0: no correction."""
     weight_max: float = 100.0
     """Largest weight w of the correction."""
     weight_keep: float = 0.9
     """Share of the past in the average of w over epochs; 0: no averaging."""
     cost_scale: CostScale = "discount"
-    """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     multiplier: Multiplier = Multiplier()
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()
@@ -90,7 +91,7 @@ class CSPO:
         )
 
     def weight(self, policy: Policy, batch: Batch, before: Array) -> Array:
-        """[K] w = 1 / (|∇ĝ|² + ε), capped and averaged with what it was."""
+        """[K] w = 1 / (|∇ĝ|² + ε), capped and averaged with earlier values."""
         rows = linearise(policy, batch, False).gradients(batch.adv_c)
         fresh = 1 / (jnp.sum(rows * rows, 1) + 1e-8)
         fresh = jnp.minimum(fresh, self.weight_max).astype(before.dtype)

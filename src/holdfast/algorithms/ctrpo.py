@@ -4,14 +4,14 @@
     maximise A_r(π)  subject to  D_C(π, π_k) ≤ δ
     D_C = KL(π_k, π) + Σ_i β_i D_φ(b_i − J_i − κ A_i(π) ‖ b_i − J_i)
 
-Where J_i ≥ b_i no safe region exists: constraint i recovers, that is its A_i is reduced inside the
+Where J_i ≥ b_i no safe region exists. Then constraint i recovers: its A_i is reduced inside the
 region of the others, until J_i < h b_i. With several constraints in recovery A_i / b_i is weighted
-by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of those that hold stay up.
+by (J_i − h b_i)₊ / b_i, so that units do not matter; the barriers of the others stay active.
 
-J_i is the estimate plus a margin of z standard errors. As h b_i may be out of reach, a constraint
-below its limit has also recovered once a further step would change its cost by less than that. A
-run lands: in its last updates the policy changes only to bring costs below h b_i, so that it ends
-with one that measured so or was repaired; unless all J_i ≤ (1 − h) b_i, where the limits are far.
+J_i is the estimate plus a margin of z standard errors. No policy may reach h b_i. So recovery of a
+constraint below its limit also ends once a further step would change its cost by less than the
+margin. A run ends with a cost-repair phase: in its last updates the policy changes only to reduce
+costs below h b_i. The phase is left out if all J_i ≤ (1 − h) b_i, far below the limits.
 """
 
 from collections.abc import Mapping
@@ -46,21 +46,24 @@ class CTRPO:
     """β, weight of the barrier against the KL; several values: one for each constraint."""
     barrier: Annotated[str, Suggested(BARRIERS, "file.py:name")] = "log"
     """Generator φ of the barrier: entropy (x log x, published), log (−log x), reversed-entropy (x
-    log x reversed, D17), or one of your own, file.py:name."""
+    log x in reversed order), or your own, file.py:name."""
     hysteresis: float = 0.8
-    """h: recovery of a constraint ends once its cost is below h·limit; 1 switches it off (D14)."""
+    """h: recovery of a constraint ends once its cost is below h·limit; 1: below the limit."""
     cost_scale: CostScale = "episode"
-    """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     margin_confidence: float = 1.5
-    """z: the slack is measured from J_c + z standard errors; 0 (published) is off."""
+    """z: the slack is limit − (J_c + z standard errors); 0 (published) is off."""
     spent_confidence: float = 0.0
     """z: the accept test adds z standard errors to the predicted cost change; 0 is off."""
     start_recovering: bool = False
-    """Begin in recovery, as the published code (D15), instead of by the first cost estimate."""
+    """Begin in recovery, as the published code does, whatever the first cost estimate."""
     landing: float = 0.05
-    """Last share of a run, which near a limit only repairs, to h·limit; 0 (published) is off."""
+    """Share of the run for the final cost-repair phase: near a limit its updates only reduce the
+    cost, to h·limit; 0 (published) is off."""
     line_search: bool = True
-    """False takes the natural step and only keeps it inside the linearised safe set: C-NPG."""
+    """Search along the step; without it the natural step is only halved until it is inside the
+    linearised safe set (C-NPG)."""
     region: TrustRegion = TrustRegion()
     critic: CriticFit = CriticFit(
         critic_lr=5e-3, critic_decay=True, critic_passes=3, critic_first=True, critic_apart=True

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUP: a PPO step on the reward, then a projection that pays for cost (arXiv:2209.07089).
+"""CUP: a PPO step on the reward, then a projection that reduces cost (arXiv:2209.07089).
 
     stage 1   π_half:  PPO on A_r, critics included
     stage 2   loss = C Σ ν_i E[ρ A_i] + E[KL(π ‖ π_half)],   ρ = π / π_old,  C = (1 − γλ) / (1 − γ)
 
-Both stages stop by their own KL: from π_old, then from π_half.
+Each stage stops by its own KL: from π_old, then from π_half.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ class CUP:
     """Constrained update projection (Yang et al. 2022)."""
 
     clip: float = 0.2
-    """ε of stage 1."""
+    """ε of PPO's surrogate in stage 1."""
     multiplier: Multiplier = Multiplier(multiplier_max=0.2)
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()

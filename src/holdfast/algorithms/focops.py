@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """FOCOPS: towards the optimal non-parametric policy, state by state (arXiv:2002.06506).
 
-    loss = E[m (KL(π ‖ π_old) − ρ A / temperature)],   A = (A_r − Σ ν_i A_i) / (1 + Σ ν_i)
-    m(s) = 1 where KL(π ‖ π_old)(s) ≤ η, else 0: states that have gone far enough are left alone
+loss = E[m (KL(π ‖ π_old) − ρ A / temperature)],   A = (A_r − Σ ν_i A_i) / (1 + Σ ν_i)
+m(s) = 1 where KL(π ‖ π_old)(s) ≤ η, else 0: other states do not learn
 
-The published code's mask is that of the minibatch, E[m KL] − E[m] E[ρ A] / temperature (D25).
+The published code masks the minibatch, E[m KL] − E[m] E[ρ A] / temperature (`mask`).
 """
 
 from dataclasses import dataclass, replace
@@ -29,9 +29,10 @@ class FOCOPS:
     state_kl: float = 0.02
     """η, the largest KL(new ‖ old) of a state that still learns."""
     mask: Literal["batch", "sample"] = "batch"
-    """Whether η switches off whole minibatches in proportion (published) or single states (D25)."""
+    """What η masks: the whole minibatch, in proportion to the states beyond η (batch, published),
+    or each state (sample)."""
     rescale: bool = True
-    """Divide the priced advantage by 1 + Σ ν (published); the paper does not (D26)."""
+    """Divide the priced advantage by 1 + Σ ν, as in the published code; the paper does not."""
     multiplier: Multiplier = Multiplier(multiplier_max=2.0)
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()

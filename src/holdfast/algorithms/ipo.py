@@ -36,11 +36,12 @@ class IPO:
     clip: float = 0.2
     """ε of both surrogates."""
     sharpness: float = 20.0
-    """t: the barrier's weight is 1/t; large values come closer to the limit."""
+    """t: the barrier's weight is 1/t; with large values the policy comes closer to the limit."""
     flip_sign: bool = False
-    """Reward cost inside the limit, the published code's error of sign (D24)."""
+    """Reward cost inside the limit: the sign error of the published code."""
     cost_scale: CostScale = "none"
-    """κ: what a mean cost advantage counts in units of the episode cost (D18)."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()
 
@@ -69,7 +70,7 @@ class IPO:
         return step.with_metrics(metrics, spent=spent(learner.policy, step.policy, batch))
 
     def weight(self, batch: Batch) -> Array:
-        """[K] κ / (t (b − J)), of use only inside the limits."""
+        """[K] κ / (t (b − J)), defined only inside the limits."""
         slack = batch.cost_limit - batch.cost_return
         sign = -1.0 if self.flip_sign else 1.0
         return sign * batch.horizon / (self.sharpness * jnp.where(slack > 0, slack, 1.0))

@@ -34,11 +34,12 @@ class P3O:
     clip: float = 0.2
     """ε of both surrogates."""
     kappa: float = 10.0
-    """κ, the penalty's weight: 10 in the published runs, 20 in the paper (D28)."""
+    """κ, the penalty's weight: 10 in the published runs, 20 in the paper."""
     cost_scale: CostScale = "discount"
-    """What a mean cost advantage counts in units of the episode cost: the 1/(1 − γ) above."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     centre: bool = False
-    """Subtract each minibatch's mean cost advantage, so that its noise is not charged as cost."""
+    """Subtract each minibatch's mean cost advantage, so that its noise is not penalised."""
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()
 

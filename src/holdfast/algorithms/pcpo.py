@@ -5,7 +5,7 @@
     u = argmin |u − v|  subject to  c_i + κ a_i·u ≤ 0 for all i      in the metric H, or plain L2
 
 For one constraint u = v − max(0, (a·v + c) / s) H⁻¹ a with s = aᵀ H⁻¹ a. The published code moves
-along g instead of H⁻¹ g, the length of the projection still being that of the natural step (D22).
+along g instead of H⁻¹ g, with the projection length of the natural step (`reward_direction`).
 """
 
 from dataclasses import dataclass
@@ -27,13 +27,15 @@ class PCPO:
     """Projection-based constrained policy optimisation (Yang et al. 2020)."""
 
     cost_scale: CostScale = "none"
-    """κ: what a mean cost advantage counts in units of the episode cost (D18)."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     projection: Literal["kl", "l2"] = "kl"
-    """Metric of the projection: that of the KL, or the plain distance of parameters."""
+    """Metric of the projection: that of the KL, or the Euclidean distance of parameters."""
     reward_direction: Literal["gradient", "natural"] = "gradient"
-    """The reward step along g (published) or along H⁻¹ g, the algorithm (D22)."""
+    """Direction of the reward step: g (gradient, published) or H⁻¹ g (natural, the paper)."""
     reward_test: bool = False
-    """Reject steps that lose reward while the cost is within its limit (D23)."""
+    """Reject steps that lose reward while the cost is within its limit; the published code does
+    not."""
     region: TrustRegion = TrustRegion(backtracks=200)
     critic: CriticFit = CriticFit()
 
@@ -58,12 +60,13 @@ class PCPO:
         return move.improvement(None, {"projected": jnp.any(mu > 0)})
 
     def correction(self, gram: Array, excess: Array, flat: Array) -> Array:
-        """[K] μ of the projection, that of constraints without a gradient being 0."""
+        """[K] μ of the projection; 0 for constraints without a gradient."""
         gram = jnp.where(flat[:, None] | flat, 0.0, gram) + jnp.diag(jnp.where(flat, 1.0, 0.0))
         return projection(gram, jnp.where(flat, 0.0, excess))
 
     def accept(self, c: Array) -> Accept:
-        """No more spent than there is, KL ≤ δ, and if asked for no reward lost."""
+        """Predicted cost change within the slack, KL ≤ δ, and with `reward_test` no loss of
+        reward."""
 
         def test(trial: Trial) -> Array:
             within = jnp.all(trial.spent <= jnp.maximum(-c, 0.0))

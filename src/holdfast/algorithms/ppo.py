@@ -21,7 +21,7 @@ class PPO:
     """Proximal policy optimisation (Schulman et al. 2017)."""
 
     clip: float = 0.2
-    """ε: a ratio beyond 1 ± ε brings no further gain."""
+    """ε: ratios beyond 1 ± ε are clipped."""
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()
 

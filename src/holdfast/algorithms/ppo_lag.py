@@ -3,8 +3,8 @@
 
     loss = −E[min(ρ A, clip(ρ, 1 ± ε) A)],   A = (A_r − Σ λ_i A_i) / (1 + Σ λ_i)
 
-They differ in how λ moves, once an epoch before the update: by gradient ascent on λ (J_c − b), or
-by a PID controller on J_c − b, which damps the oscillation of the former (arXiv:2007.03964).
+λ changes once an epoch, before the update. PPO-Lagrangian uses gradient ascent on λ (J_c − b),
+CPPO-PID a PID controller on J_c − b, which oscillates less (arXiv:2007.03964).
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ class PPOLag:
     """Proximal policy optimisation with Lagrange multipliers (Ray, Achiam, Amodei 2019)."""
 
     clip: float = 0.2
-    """ε: a ratio beyond 1 ± ε brings no further gain."""
+    """ε: ratios beyond 1 ± ε are clipped."""
     multiplier: Multiplier | PID = Multiplier()
     loop: FirstOrder = FirstOrder()
     critic: JointCritic = JointCritic()

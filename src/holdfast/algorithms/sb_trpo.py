@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SB-TRPO: a repair that gives up only the descent it can spare (arXiv:2512.23770).
+"""SB-TRPO: reduce the cost and improve the reward in one step (arXiv:2512.23770).
 
     Δ_r = √(2δ / gᵀH⁻¹g) H⁻¹g        Δ_c = −√(2δ / aᵀH⁻¹a) H⁻¹a        a = κ ∇A_c
     Δ = (1 − μ) Δ_r + μ Δ_c            the smallest μ in [0, 1] with  a·Δ ≤ allowed
 
-Above the limit β a·Δ_c is allowed: a share β of the best descent is kept, the rest of the region
-goes to the reward. Costs are not negative, so with a limit of 0 that is always the case, which is
-the published method. Below the limit the slack b − J_c is allowed, so that a limit above 0 can be
-used up. Of several constraints those that are violated count as one, weighted as in a repair;
-where none is, those that the reward's step would break.
+Above the limit `allowed` is β a·Δ_c: the step keeps a share β of the best descent and improves the
+reward with the rest of the region. Costs are not negative, so with a limit of 0 that is always the
+case, as in the published method. Below the limit `allowed` is the slack b − J_c, so that the policy
+can reach a limit above 0. Violated constraints count as one, weighted as in a recovery. If none is
+violated, those count that the reward's step would break.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ class SBTRPO:
     safety_bias: float = 0.75
     """β, the share of the best descent that a step above the limit keeps; 1 repairs only."""
     cost_scale: CostScale = "discount"
-    """κ: what a mean cost advantage counts in units of the episode cost (D11)."""
+    """κ, factor from a mean cost advantage to the cost of an episode: 1/(1 − γ) (discount), the
+    mean episode length (episode), or 1 (none)."""
     region: TrustRegion = TrustRegion()
     critic: CriticFit = CriticFit()
 
@@ -59,12 +60,13 @@ class SBTRPO:
         return move.improvement(None, {"mixture": mu, "recovering": violated})
 
     def reach(self, quadratic: Array, power: Array) -> Array:
-        """√(2δ / quadratic), 0 without a gradient: as long as the region allows."""
+        """√(2δ / quadratic), the longest step in the region; 0 without a gradient."""
         some = quadratic > 1e-8 * power
         return jnp.where(some, jnp.sqrt(2 * self.region.radius / jnp.where(some, quadratic, 1)), 0)
 
     def accept(self, c: Array, share: Array) -> Accept:
-        """KL ≤ δ and no more spent than there is; above a limit a repair, below no reward lost."""
+        """KL ≤ δ, cost change within the slack; above a limit the cost falls, below no loss of
+        reward."""
         violated = jnp.any(c >= 0)
 
         def test(trial: Trial) -> Array:

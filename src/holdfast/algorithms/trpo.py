@@ -25,7 +25,7 @@ class TRPO:
     region: TrustRegion = TrustRegion()
     critic: CriticFit = CriticFit()
     line_search: bool = True
-    """False takes the whole natural step: NPG."""
+    """Search along the step; without it the whole natural step is taken (NPG)."""
 
     def __post_init__(self) -> None:
         self.region.check_search(self.line_search)

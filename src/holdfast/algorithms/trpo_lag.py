@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TRPO-Lagrangian: TRPO on the priced advantage, the price rising while the limit is exceeded.
+"""TRPO-Lagrangian: TRPO on the priced advantage; the price rises while the limit is exceeded.
 
 λ_i ← max(0, λ_i + step(J_i − b_i))                      once an epoch, before the step
 maximise E[ratio · (A_r − Σ λ_i A_i) / (1 + Σ λ_i)]  subject to  KL(π_k, π) ≤ δ

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: `holdfast NAME` is the function `command` of `holdfast.cli.NAME`.
 
-Each is one function of its arguments, and an error is one sentence. Modules are imported when their
-command is called; from then on `list` is one of them here, not Python's.
+Each command is one function, and an error is one sentence. A module is imported when its command is
+called; from then on `list` in this package is that module, not Python's `list`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from holdfast.envs.failure import EnvFailure
 
 USAGE = "usage: holdfast COMMAND [ARGUMENTS]; `holdfast COMMAND --help` explains each."
 DEBUG = "HOLDFAST_DEBUG"
-"""Environment variable: with any value errors keep their tracebacks."""
+"""Environment variable: if it is set, errors keep their tracebacks."""
 CUT_OFF = 141
-"""Exit code: nobody reads the output any more; that of programs which SIGPIPE ends."""
+"""Exit code if the reader of the output has closed the pipe, as after SIGPIPE."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Command:
     name: str
     summary: str
     own_parser: bool = False
-    """It parses its arguments itself, as its options depend on the algorithm."""
+    """Whether it parses its arguments itself, because its options depend on the algorithm."""
 
     def call(self, args: list[str]) -> None:
         """Import the function and call it with these arguments, parsed by its own signature."""
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(args: list[str]) -> None:
-    """What the arguments ask for."""
+    """Run the command that the arguments name."""
     if not args or args[0] in ("-h", "--help", "help"):
         print_commands()
     elif args[0] in ("-V", "--version"):
@@ -89,7 +89,7 @@ def run(args: list[str]) -> None:
 
 
 def flush(last: str = "") -> None:
-    """Write what is still to be printed; if nobody reads it any more (| head), end quietly."""
+    """Flush the output; if its reader has closed the pipe (| head), end without an error."""
     try:
         print(end=last, flush=True)
     except BrokenPipeError:
@@ -115,7 +115,7 @@ COMMANDS = {
         Command("resume", "continue a run"),
         Command("evaluate", "judge a trained policy's safety"),
         Command("watch", "film a trained policy"),
-        Command("certify", "a model card: what is known of its safety"),
+        Command("certify", "write a model card on a policy's safety"),
         Command("export", "the policy as ONNX, or for NumPy alone"),
         Command("zoo", "trained policies that come with the library"),
         Command("envs", "tasks, and a description of one"),

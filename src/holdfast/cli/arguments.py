@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several commands take: run folders, NAME=VALUE pairs, another environment, a judgement."""
+"""Arguments of several commands: run folders, NAME=VALUE pairs, environments, evaluation."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ def one_word(
     read: Callable[[str], Value],
     spell: Callable[[Value], str] = str,
 ) -> PrimitiveConstructorSpec[Value]:
-    """An argument of one word, read and spelt in a way of our own."""
+    """An argument of one word, with its own parser and spelling."""
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar,
@@ -61,7 +61,7 @@ OutOrNone = Annotated[Path | None, arg(aliases=["-o"])]
 
 
 def folder_of(text: str) -> Path:
-    """A run by its path, URI or name in the zoo; what is wrong with it is one sentence."""
+    """A run by its path, URI or name in the zoo; an error is one sentence."""
     try:
         return local_copy(text)
     except ValueError as error:  # the parser would put its own words around it
@@ -71,32 +71,32 @@ def folder_of(text: str) -> Path:
 RunFolder = Annotated[Path, one_word("PATH|URI|zoo/TASK", Path, folder_of)]
 """One run, with its newest checkpoint."""
 WHICH = (
-    "The newest policy, the best one that was safe by its own fresh episodes (train with "
-    "--evaluate-every), or that of an epoch whose checkpoint is kept."
+    "The newest policy, the best safe one by its fresh episodes (train with --evaluate-every), "
+    "or that of an epoch with a kept checkpoint."
 )
 WhichPolicy = Annotated[
     Which, one_word("newest|best|EPOCH", int | str, which_policy), arg(help=WHICH)
 ]
-"""Of a run, as `Agent.load` takes it."""
+"""Which policy of a run, as for `Agent.load`."""
 Records = Annotated[Path, one_word("PATH|URI", Path, partial(local_copy, small=True))]
 """A run or the parent of many, without checkpoints."""
 
 
 @dataclass(frozen=True)
 class EnvironmentOptions:
-    """The environment, where it is another than the run names, and consent to import that."""
+    """Another environment than that of the run, and consent to import the run's."""
 
     env: str | None = None
     """Use this environment instead: an id, module:Class or path/to/file.py:Class."""
     env_arg: UseAppendAction[tuple[str, ...]] = ()
-    """An argument to make it with, NAME=VALUE; repeat it for several."""
+    """An argument of the environment, NAME=VALUE; repeat it for several."""
     cost: str | None = None
     """A cost function's name, module:function or file.py:function."""
     trust_env: bool = False
-    """Import the environment that the run folder names, if it is not one of ours."""
+    """Import the environment that the run folder names, if it is not built in."""
 
     def given(self) -> dict[str, Any]:
-        """As `Agent` takes it."""
+        """Keyword arguments for `Agent`."""
         args = parse_args(self.env_arg)
         if args and self.env is None:
             raise ValueError("--env-arg belongs to --env: name the environment too.")
@@ -106,30 +106,30 @@ class EnvironmentOptions:
 
 @dataclass(frozen=True)
 class Judging:
-    """How a policy is judged."""
+    """Number and kind of the evaluation episodes."""
 
     episodes: Whole = 100
-    """How many fresh episodes to judge by."""
+    """Number of fresh episodes."""
     until_decided: bool = False
-    """Run more until the policy is proved safe or unsafe."""
+    """Run more episodes until the policy is proved safe or unsafe."""
     max_episodes: Whole = 10_000
-    """Stop there even if nothing is proved."""
+    """Largest number of episodes, even if nothing is proved."""
     cost_bound: float | None = None
-    """The most that one episode can cost; native tasks and probes know it."""
+    """Largest possible cost of one episode; native tasks and probes declare it."""
     seed: int = 1_000_000
-    """Seed of the episodes; differs from the training seeds."""
+    """Seed of the episodes; it differs from the training seeds."""
     greedy: bool = False
     """Take the most likely action instead of sampling."""
 
     def given(self) -> dict[str, Any]:
-        """As `Agent.evaluate` takes it."""
+        """Keyword arguments for `Agent.evaluate`."""
         names = ("episodes", "until_decided", "max_episodes", "cost_bound", "seed")
         own = {name: getattr(self, name) for name in names}
         return own | {"deterministic": self.greedy}
 
 
 def parse_args(pairs: Iterable[str]) -> dict[str, object]:
-    """--env-arg size=5 --env-arg name=north: JSON where it is, else a text."""
+    """--env-arg size=5 --env-arg name=north: values are JSON if they parse, else texts."""
     args: dict[str, object] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

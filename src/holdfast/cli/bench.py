@@ -25,7 +25,7 @@ from holdfast.runs.places import here
 from holdfast.runs.storage import fetch, runs_under
 from holdfast.settings import leaves
 
-SUITES = f"A shipped suite ({', '.join(shipped())}) or a TOML file of your own."
+SUITES = f"A shipped suite ({', '.join(shipped())}) or your own TOML file."
 
 
 def command(
@@ -44,25 +44,25 @@ def command(
     dry_run: bool = False,
     trust_env: bool = False,
 ) -> None:
-    """Run a suite of algorithms, tasks and seeds; repeat the command to go on after any stop.
+    """Run a suite of algorithms, tasks and seeds; to continue after a stop, repeat the command.
 
     Args:
         steps: Environment steps of each run, instead of the suite's.
-        seeds: How many seeds, or the seeds themselves (0,1000,2000; of one seed 20,) instead of the
+        seeds: Number of seeds, or the seeds (0,1000,2000; a single seed as 20,) instead of the
             suite's.
-        tasks: Tasks of all algorithms, instead of the suite's; any environment, as in train.
-        only: ALGORITHM/TASK pairs to run: a name, or a label with settings as --dry-run shows it,
-            and a piece of a task's name; either may be empty.
+        tasks: Tasks for all algorithms instead of the suite's; any environment, as in train.
+        only: ALGORITHM/TASK pairs to run. ALGORITHM is a name, or a label with settings as in
+            --dry-run; TASK is a part of a task's name. Either may be empty.
         jobs: Runs at a time; by default one for each core.
-        cluster: A Ray cluster to train on: its address (10.0.0.1:6379), auto for the one that this
-            machine belongs to, or local for one of this machine alone.
-        storage: Where the cluster keeps run folders, instead of --out here: s3://..., gs://... or
-            any other URI that fsspec knows.
+        cluster: Ray cluster to train on: its address (10.0.0.1:6379), auto for the cluster of this
+            machine, or local for a new one on this machine alone.
+        storage: URI where the cluster keeps run folders, instead of --out here: s3://..., gs://...
+            or any other URI of fsspec.
         out: Folder of the runs; by default runs/SUITE.
-        retries: How often a run that died is taken up again.
+        retries: How often a run that died is restarted from its last checkpoint.
         threads: Cores of each run.
-        dry_run: Print the runs and the estimate, run nothing.
-        trust_env: Import the environments that the suite names, if they are not ours.
+        dry_run: Print the runs and the estimated time without running them.
+        trust_env: Import the environments that the suite names, if they are not built in.
     """
     for name, value, least in (("jobs", jobs, 1), ("threads", threads, 1), ("retries", retries, 0)):
         if value is not None and value < least:
@@ -101,7 +101,7 @@ def command(
 
 
 def begun_cells(folder: Path, grid: Sequence[Cell]) -> list[str]:
-    """Names of a grid and of all that was begun in its folder before."""
+    """Names of the runs of a grid and of all runs begun earlier in its folder."""
     file = folder / "suite.json"
     earlier: Any = read_json(file).get("cells") if file.exists() else None
     names = [name for name in earlier or () if isinstance(name, str)]
@@ -109,7 +109,7 @@ def begun_cells(folder: Path, grid: Sequence[Cell]) -> list[str]:
 
 
 def look_up(grid: Sequence[Cell], storage: str, out: Path, cluster: str | None) -> None:
-    """What a storage knows of the grid's runs, without their checkpoints, as files here."""
+    """Copy the grid's runs, without checkpoints, from the storage to this machine."""
     if not cluster:
         raise ValueError("--storage is where a cluster keeps its runs: name it with --cluster.")
     known = set(runs_under(storage))
@@ -119,7 +119,7 @@ def look_up(grid: Sequence[Cell], storage: str, out: Path, cluster: str | None) 
 
 
 def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
-    """A folder that holds a run with other settings is found before anything starts."""
+    """Refuse a folder that holds a run with other settings, before anything starts."""
     for cell in grid:
         file = out / cell.name / "run.json"
         if not file.exists():
@@ -136,7 +136,7 @@ def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
 
 
 def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jobs: int) -> None:
-    """The grid, what is done of it, and how long the rest will take."""
+    """Print the grid, its finished runs and the estimated time of the rest."""
     done = [cell for cell in grid if (out / cell.name / "done.json").exists()]
     rows: dict[str, list[Cell]] = {}
     for cell in grid:
@@ -158,7 +158,7 @@ def announce(console: Console, suite: Suite, grid: Sequence[Cell], out: Path, jo
 
 
 def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str, str]) -> None:
-    """Say what failed and where its log is, and how to see the results."""
+    """Print failed runs with their logs, and the command that shows the results."""
     console.print(f"{len(grid) - len(failed)} of {len(grid)} runs are done.")
     for name, reason in failed.items():
         console.print(f"  {name}: {reason} (see {out / 'logs' / name}.log)")

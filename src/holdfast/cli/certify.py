@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast certify`: a model card, what is known of a policy's safety."""
+"""`holdfast certify`: a model card on a policy's safety."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def command(
     perturb: tuple[str, ...] = (),
     describe: str = "",
 ) -> None:
-    """Write a model card: a page and a JSON file on what is known of a policy's safety.
+    """Write a model card: a page and a JSON file with the evidence on a policy's safety.
 
     Args:
         run: The run folder.
-        judging: Which episodes, and how many.
-        environment: Judge it elsewhere.
+        judging: Number and kind of the episodes.
+        environment: Evaluate in another environment.
         out: A folder for card.html and card.json; by default RUN/card.
         limit: Judge by another limit, NUMBER or NAME=NUMBER; repeat it for several.
         film: Add a video of the costliest of 20 episodes.
-        perturb: Judge it under other conditions too, as in evaluate: mass=-20%,+20%.
-        describe: What the task is, for the card; by default what its environment states.
+        perturb: Evaluate under other conditions too, as in evaluate: mass=-20%,+20%.
+        describe: Description of the task; by default that of its environment.
     """
     from holdfast.bars import EvaluationBar
     from holdfast.runs.storage import sync_back

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast check`: faults of an environment, and how to mend them."""
+"""`holdfast check`: faults of an environment, and how to fix them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def command(
     limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     suggest_limit: bool = False,
 ) -> None:
-    """Look for faults in an environment and say how to mend them.
+    """Find faults in an environment and show how to fix them.
 
     Args:
         env: An id, module:Class or path/to/file.py:Class.
-        env_arg: An argument to make it with, NAME=VALUE; repeat it for several.
+        env_arg: An argument of the environment, NAME=VALUE; repeat it for several.
         cost: The cost function's name, module:function or file.py:function.
-        limit: A constraint of its own with its limit, NAME=VALUE, as for train.
-        suggest_limit: Say what random behaviour costs, to choose a limit by.
+        limit: A separate constraint with its limit, NAME=VALUE, as for train.
+        suggest_limit: Print the cost of random behaviour, to help choose a limit.
     """
     from holdfast.cli.arguments import parse_args, parse_limits
     from holdfast.envs.check import check_env, print_findings

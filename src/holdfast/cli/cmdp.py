@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands on finite CMDPs take: a CMDP by name, and a choice of barrier."""
+"""Arguments of the commands on finite CMDPs: a CMDP by name, and a barrier."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from holdfast.tabular.toy_text import from_gymnasium
 def load(source: str, gamma: float | None = None) -> FiniteCMDP:
     """A CMDP by name: a JSON file, `toy`, `implicit-bias`, `grid:NAME`, or a toy-text id.
 
-    The first three have a discount of their own, which `gamma` replaces.
+    The first three have their own discount, which `gamma` replaces.
     """
     if source.endswith(".json") or source in ("toy", "implicit-bias"):
         named = {"toy": toy, "implicit-bias": implicit_bias}
@@ -38,7 +38,7 @@ def load(source: str, gamma: float | None = None) -> FiniteCMDP:
 
 
 def choice(beta: float | None, barrier: str | None, radius: float | None) -> Choice:
-    """What is asked for, checked; a barrier of one's own is looked up."""
+    """The chosen geometry, checked; a user's barrier is imported."""
     for name, value in (("beta", beta), ("radius", radius)):
         if value is not None and not 0.0 < value < float("inf"):
             raise ValueError(f"--{name} {value} must be positive and finite; 1 is usual for beta.")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from holdfast.run import Run
 
 DEMO_EPISODES = 800
-"""At most: they prove safety where the mean cost is about 20 or less (docs/verdict.md)."""
+"""Largest number of episodes; it suffices for a proof if the mean cost is about 20 or less
+(docs/verdict.md)."""
 DEMO_STEPS = 600_000
 
 
@@ -24,7 +25,7 @@ def command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("runs/dem
     """Train C-TRPO on a native task, evaluate it and draw a picture.
 
     Args:
-        seed: Everything random follows from it.
+        seed: Seed of all random numbers.
         steps: Environment steps; the default takes less than a minute on two cores.
         out: The run folder; an earlier demo there is replaced.
     """
@@ -65,7 +66,7 @@ def command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("runs/dem
 
 
 def demo_run(seed: int = 0, steps: int = DEMO_STEPS) -> Run:
-    """What the demo trains; `benchmarks/demo_seeds.py` asks other seeds."""
+    """The run of the demo; `benchmarks/demo_seeds.py` trains other seeds."""
     from holdfast.run import make_run
 
     return make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=steps, seed=seed)

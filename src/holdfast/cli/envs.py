@@ -10,10 +10,10 @@ from holdfast.console import plain_console, styled
 
 
 def command(env: tyro.conf.Positional[str] = "") -> None:
-    """Native tasks and probes, or a description of one.
+    """List native tasks and probes, or describe one.
 
     Args:
-        env: An id; none lists all.
+        env: An id; without it all are listed.
     """
     from holdfast.envs.foreign.source import same_body
     from holdfast.envs.make import describe, known_ids, task_groups

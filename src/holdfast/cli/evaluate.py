@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast evaluate`: a trained policy judged, also under other conditions than it was trained."""
+"""`holdfast evaluate`: judge a trained policy, also under conditions other than in training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from holdfast.runs.folder import save_evaluation
 from holdfast.runs.storage import sync_back
 
 CODES = {"yes": 0, "no": 1, "undecided": 3}
-"""Verdict → exit code; 2 says that something was wrong with the command."""
+"""Verdict → exit code; 2 is that of a wrong command."""
 
 
 def command(
@@ -47,14 +47,14 @@ def command(
 
     Args:
         run: The run folder.
-        judging: Which episodes, and how many.
-        environment: Judge it elsewhere.
+        judging: Number and kind of the episodes.
+        environment: Evaluate in another environment.
         limit: Judge by another limit, such as 10, spill=10 or 'spill=10 worst 5%'; repeat it for
             several.
         perturb: Other conditions: mass=+20% friction=-30% (native tasks), sensor-noise=0.05,
             action-delay=2; several values (mass=-20%,0,+20%) make a grid.
         json: Print JSON instead of a table.
-        save: Keep the numbers in the run folder, where `holdfast report` finds them.
+        save: Keep the numbers in the run folder, for `holdfast report`.
     """
     if save and (environment.env is not None or limit or perturb or which != "newest"):
         raise ValueError(
@@ -83,7 +83,7 @@ def command(
 
 
 def show(found: Mapping[Perturbation, Evaluation], several: bool, json: bool) -> None:
-    """One evaluation in full, or a row for each condition."""
+    """Print one evaluation in full, or a row for each condition."""
     console = plain_console()
     if json:
         import json as format

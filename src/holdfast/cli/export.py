@@ -19,13 +19,13 @@ def command(
     double: bool = False,
     noise: bool = False,
 ) -> None:
-    """Write a trained policy for use without Holdfast, checked against its actions here.
+    """Write a trained policy for use without Holdfast, checked against Holdfast's actions.
 
     Args:
         run: The run folder.
-        out: policy.onnx, or policy.npz for NumPy alone (with policy.py beside it, which reads it).
+        out: policy.onnx, or policy.npz for NumPy alone (with its reader policy.py beside it).
         double: ONNX takes and returns float64 instead of float32.
-        noise: ONNX has a second output, `sampled`, drawn with the noise that it is given.
+        noise: Add a second ONNX output, `sampled`: an action drawn with the input `noise`.
     """
     from holdfast.agent import Agent
     from holdfast.runs.storage import called

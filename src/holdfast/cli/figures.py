@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast figures`: the geometry of safe policies, drawn."""
+"""`holdfast figures`: pictures of the geometry of safe policies."""
 
 from typing import Annotated
 
@@ -25,12 +25,12 @@ def command(
             animation.
         out: Folder to write to.
         formats: Any of png, svg, pdf.
-        parity: Trajectories by the published recipe, overshoot and log-d Gramian included.
-        cmdp: Another CMDP to draw, any source that `holdfast solve` takes; all but divergence and
+        parity: Trajectories by the published code, overshoot and log-d Gramian included.
+        cmdp: Another CMDP, from any source of `holdfast solve`; all figures but divergence and
             paths need 2 states, 2 actions and 1 constraint.
-        beta: Weights of the barrier to draw, instead of each figure's own.
-        barrier: The barrier to draw: entropy, log, or one of your own, file.py:name.
-        radius: The radius of the regions and updates to draw.
+        beta: Weights of the barrier, instead of each figure's defaults.
+        barrier: The barrier: entropy, log, or your own, file.py:name.
+        radius: Radius of the regions and updates.
     """
     from holdfast.tabular.figures import figures as draw
     from holdfast.tabular.figures.drawing import Look

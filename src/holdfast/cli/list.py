@@ -10,13 +10,13 @@ from rich.text import Text
 from holdfast.console import plain_console
 
 PAPER = (
-    "The paper's C-TRPO: --preset published; its runs are 10 million steps (--steps 1e7). What its "
-    "text writes: --preset text. Without a preset it is Holdfast's default."
+    "The paper's C-TRPO: --preset published; its runs have 10 million steps (--steps 1e7). As in "
+    "its text: --preset text. Without a preset it is Holdfast's default."
 )
 
 
 def command(algorithm: tyro.conf.Positional[str] = "") -> None:
-    """Algorithms, or the settings of one and what each preset changes."""
+    """List algorithms, or the settings of one and those that each preset changes."""
     from holdfast.algorithms import ALGORITHMS
 
     console = plain_console()
@@ -31,7 +31,6 @@ def command(algorithm: tyro.conf.Positional[str] = "") -> None:
     from holdfast.cli.options import default_of, flag, grouped
     from holdfast.register import PRESETS
     from holdfast.run import make_run, preset_changes
-    from holdfast.settings import without_codes
 
     run = make_run(algorithm)
     table = Table("option", "default", "meaning", box=None, title=run.name, title_justify="left")
@@ -40,8 +39,7 @@ def command(algorithm: tyro.conf.Positional[str] = "") -> None:
         table.add_row("", "", Text(title, "bold"))
         for setting in settings:
             defaults[setting.path] = setting.value
-            words = without_codes(setting.help)
-            table.add_row(Text(flag(setting.name), "cyan"), default_of(setting), words)
+            table.add_row(Text(flag(setting.name), "cyan"), default_of(setting), setting.help)
     console.print(table)
     if isinstance(run.algorithm, CTRPO):
         console.print(f"\n{PAPER}", markup=False)

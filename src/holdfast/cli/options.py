@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `holdfast train`, generated from the settings: one place for each fact."""
+"""The options of `holdfast train`, generated from the settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tyro.conf import OmitArgPrefixes, UseAppendAction
 from holdfast.cli.arguments import Whole, one_word, parse_args, parse_limits, whole
 from holdfast.register import PRESETS, PresetName
 from holdfast.run import Run, make_run, with_preset
-from holdfast.settings import Setting, changed, choices, leaves, nearest, suggested, without_codes
+from holdfast.settings import Setting, changed, choices, leaves, nearest, suggested
 
 HELP = frozenset({"-h", "--help"})
 METAVARS = {
@@ -24,21 +24,21 @@ METAVARS = {
     "float | tuple[float, ...]": "NUMBER ...",
     "tuple[int, ...]": "INT ...",
 }
-"""Of types whose own would be a riddle."""
+"""Type → metavar, where tyro's own would be hard to read."""
 HIDDEN = ("env", "env_args", "cost", "name", "origin", "limits", "preset")
-"""Settings of `Run` that are given in another way than by a flag of their name."""
+"""Settings of `Run` without a flag of the same name."""
 
 
 @dataclass(frozen=True)
 class More:
-    """Another beginning, other places, other logs."""
+    """Options for start, cluster and logs."""
 
     origin: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
-    """Begin with the policy of another run and its settings, in a new folder; no ALGO, no ENV."""
+    """Begin a new run with policy and settings of another run; without ALGO and ENV."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="RUN/run.json")] = None
-    """Repeat the run of this file, in a new folder; no ALGO, no ENV, and flags change settings."""
+    """Repeat the run of this file in a new folder, without ALGO and ENV; flags change settings."""
     trust_env: bool = False
-    """With --from and --config: import the environment that the run names, if it is not ours."""
+    """With --from and --config: import the environment of the run, if it is not built in."""
     cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """A Ray cluster whose machines the workers run on: an address, auto or local."""
     tensorboard: bool = False
@@ -49,21 +49,21 @@ class More:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The ten that matter most, first in the help; what is in `Run` has its default from there."""
+    """The ten most important options, first in the help; settings of `Run` have its defaults."""
 
     steps: int
     cost_limit: float | None
     limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=LIMIT")] = ()
-    """A constraint of its own with its limit: hazards=25 (the mean), 'hazards=25 worst 5%' (the
+    """A separate constraint with its limit: hazards=25 (the mean), 'hazards=25 worst 5%' (the
     tail) or 'hazards=25 in 95%' (the chance); repeat it for several."""
     seed: int
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", aliases=["-o"])] = None
     """The run folder; by default runs/ALGO_ENV_seedN_TIME."""
     preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
-    """published: as the paper's code; corrected: as the mathematics; text: as the paper writes it;
-    none: Holdfast's default. Flags win over it."""
+    """published: as in the paper's code; corrected: as the mathematics requires; text: as in the
+    paper's text; none: Holdfast's default. Flags override the preset."""
     env_arg: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """An argument to make your environment with, such as size=5; repeat it for several."""
+    """An argument of your environment, such as size=5; repeat it for several."""
     cost: Annotated[str, tyro.conf.arg(metavar="MODULE:FUNCTION")] = ""
     """A cost function of (obs, action, next_obs), by name; none: the environment's own cost."""
     workers: int
@@ -73,7 +73,7 @@ class Options:
 
 
 def grouped(run: Run) -> dict[str, list[Setting]]:
-    """Title → settings: what matters most, the algorithm's own, the run's, then its parts'."""
+    """Title → settings: the most important, the algorithm's, the run's, then those of its parts."""
     first = {field.name for field in dataclasses.fields(Options)}
     groups: dict[str, list[Setting]] = {"": [], run.name: [], "training": []}
     for setting in leaves(run):
@@ -92,7 +92,7 @@ def flag(name: str) -> str:
 
 
 def default_of(setting: Setting) -> str:
-    """As the command line spells it."""
+    """The default in the spelling of the command line."""
     return str(spell_workers(setting.value) if setting.name == "workers" else setting.value)
 
 
@@ -104,7 +104,7 @@ Workers = Annotated[
     int,
     one_word("INT|auto", int, lambda text: 0 if text == "auto" else whole(text), spell_workers),
 ]
-"""0 is spelt auto."""
+"""A number of workers; 0 is written auto."""
 
 
 def parse_run(
@@ -112,8 +112,8 @@ def parse_run(
 ) -> tuple[Run, Options]:
     """The run that a command line describes, and the options beside it.
 
-    The preset applies first, then the flags, so an explicit flag always wins. The defaults are
-    those of a run `before`, if it is to be tuned.
+    The preset applies first, then the flags, so an explicit flag always wins. With `before` the
+    defaults are those of that run.
     """
     preset = cast(PresetName | None, first_look(args).preset)
     base = before or make_run(algorithm, preset, env=env)
@@ -151,7 +151,7 @@ def parse_run(
 
 @dataclass(frozen=True)
 class First:
-    """What all other options depend on."""
+    """Options on which all others depend."""
 
     preset: str | None = None
     origin: Annotated[str | None, tyro.conf.arg(name="from")] = None
@@ -159,7 +159,7 @@ class First:
 
 
 def first_look(args: Sequence[str]) -> First:
-    """Those alone; everything else is left for later."""
+    """Parse these options alone."""
     rest = [arg for arg in args if arg not in HELP]
     return tyro.cli(First, args=rest, return_unknown_args=True)[0]
 
@@ -187,7 +187,7 @@ def _field(setting: Setting) -> Field:
         kind = Literal[tuple(names)]
     elif kind is int:
         kind = Workers if setting.name == "workers" else Whole
-    words, usual = without_codes(setting.help) or None, suggested(setting.kind)
+    words, usual = setting.help or None, suggested(setting.kind)
     shown = METAVARS.get(str(setting.kind))
     if usual is not None:
         shown = f"{{{','.join(usual.table)}}}|{usual.other}"

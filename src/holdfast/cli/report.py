@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast report`: runs compared in one page, with figures and tables."""
+"""`holdfast report`: compare runs in one page, with figures and tables."""
 
 from pathlib import Path
 
@@ -30,13 +30,13 @@ def command(
         out: Where to write report.html, figures/ and tables/.
         watch: Follow running jobs: rewrite the page until all runs are finished.
         title: The page's title.
-        steps: Compare at so many environment steps instead of at the end.
-        cost_limit: The limit of runs that state none, such as published tables.
-        figures: Write PNG, SVG and PDF figures too; they take longer than all else.
-        units: Those of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
+        steps: Compare at this number of environment steps instead of at the end.
+        cost_limit: The limit of runs that have none, such as published tables.
+        figures: Write PNG, SVG and PDF figures too; they take most of the time.
+        units: Units of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
             / limit − 1), or of its ablation figure (the mean of CPO's, cost / limit).
-        layout: Of figures and tables; paper: two groups by the sign of the final cost, sorted by
-            return, curves of safe methods alone too, 95 % intervals as bands.
+        layout: Layout of figures and tables; paper: two groups by the sign of the final cost,
+            sorted by return, extra curves of safe methods, bands of 95 % intervals.
     """
     page = report(
         dirs, out, watch, title=title, steps=steps, cost_limit=cost_limit, figures=figures,

@@ -34,7 +34,7 @@ def command(
         quiet: No progress display.
         tensorboard: Write TensorBoard events too.
         wandb: Weights & Biases project to log to.
-        environment: Its name now, where it moved or had none.
+        environment: Its new name, if it has moved or had no name.
         cluster: A Ray cluster whose machines the workers run on: an address, auto or local.
     """
     from holdfast.runs.folder import load_state, open_folder
@@ -58,7 +58,7 @@ def command(
 
 
 def renamed(run: Run, place: EnvironmentOptions) -> Run:
-    """The run with the names that a command line gives, the environment with its arguments."""
+    """The run with the environment and cost function of the command line."""
     given = place.given()
     if place.env is not None:
         run = replace(run, env=place.env, env_args=given["env_args"])

@@ -32,10 +32,10 @@ def command(
     Args:
         source: A .json file, toy, implicit-bias, grid:lava, or a Gymnasium id such as
             FrozenLake-v1, CliffWalking-v1, Taxi-v3.
-        limit: Cost limits that replace the ones of the source, one for each constraint; `inf`
+        limit: Cost limits that replace those of the source, one for each constraint; `inf`
             switches one off. 'c=2 worst 10%' and 'c=2 in 95%' are limits on single episodes, which
-            end after each step with probability 1 - gamma; of several constraints c0, c1, ...
-        gamma: Discount; without it that of the file or example, 0.95 for gridworlds and Gymnasium.
+            end after each step with probability 1 - gamma. Several constraints are c0, c1, ...
+        gamma: Discount; by default that of the file or example, 0.95 for gridworlds and Gymnasium.
         json: Print JSON instead of a table.
     """
     cmdp = load(source, gamma)

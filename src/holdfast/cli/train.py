@@ -53,7 +53,7 @@ def command(args: list[str]) -> None:
 
 
 def train_from(origin: str, args: list[str]) -> None:
-    """A new run that begins with the policy of another, under other settings."""
+    """A new run that begins with the policy of another run, with other settings."""
     from holdfast.cli.options import parse_run
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.places import is_uri
@@ -72,7 +72,7 @@ def train_from(origin: str, args: list[str]) -> None:
 
 
 def train_again(config: str, args: list[str]) -> None:
-    """The run of a run.json once more, in a new folder; flags change what they name."""
+    """Repeat the run of a run.json in a new folder; flags change settings."""
     from holdfast.cli.options import parse_run
     from holdfast.run import from_json
     from holdfast.runs.checkpoint import read_json
@@ -112,9 +112,9 @@ def not_the_same(file: Path, before: object, steps: int) -> str:
 def begin(
     run: Run, chosen: Options, trusted: bool, state: State | None = None, fit: bool = False
 ) -> None:
-    """Train in a new folder, with what another run has learned; a start that fails leaves none.
+    """Train in a new folder, from the state of another run; a failed start leaves no folder.
 
-    `fit`: choose the length of epochs by the environment, as nobody gave it.
+    `fit`: choose the length of epochs by the environment, because it was not given.
     """
     from holdfast.runs.folder import create
     from holdfast.runs.training import begin_with

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What train, resume and demo share: a folder is trained, with its displays and logs."""
+"""Shared by train, resume and demo: training in a folder, with displays and logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sinks(folder: Folder, done: int, tensorboard: bool, wandb: str | None) -> list[Sink]:
-    """Where else the metrics go, after `done` steps."""
+    """The other sinks of the metrics, after `done` steps."""
     from holdfast.run import to_json
     from holdfast.runs.sinks import TensorBoard, WandB
 
@@ -34,7 +34,7 @@ def sinks(folder: Folder, done: int, tensorboard: bool, wandb: str | None) -> li
 def follow(
     folder: Folder, env: VecEnv, state: State | None, extra: list[Sink], quiet: bool
 ) -> None:
-    """Train in a folder; say where everything is."""
+    """Train in a folder and print the paths of its files."""
     train_shown(folder, env, state, extra, quiet)
     if not quiet:
         from holdfast.ship.film.views import film_name
@@ -59,7 +59,7 @@ def train_shown(
     quiet: bool,
     about: str = "",
 ) -> None:
-    """Train in a folder with the chosen displays; then close all that was opened for it."""
+    """Train in a folder with the chosen displays, then close all of them."""
     from holdfast.bars import training_bar
     from holdfast.runs.sinks import closed_after
     from holdfast.runs.storage import sync_back
@@ -83,7 +83,7 @@ def train_shown(
 
 @contextmanager
 def resumable(folder: Folder) -> Generator[None]:
-    """Ctrl-C and SIGTERM say what is saved and how to go on."""
+    """On Ctrl-C and SIGTERM print the last saved epoch and the command that resumes."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast tune`: a search for settings that bring return and keep the limit."""
+"""`holdfast tune`: search for settings with a high return that keep the limit."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ from holdfast.tune.study import (
 
 USAGE = "tune needs an algorithm and an environment: `holdfast tune c-trpo ENV --steps 1e5`."
 SEEDS = 5
-"""Of the suite that proves a winner."""
+"""Seeds of the suite that tests the winner."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Search for settings by trials; repeat the command to go on after any stop.
+    """Search for settings by trials; to continue after a stop, repeat the command.
 
-    Each trial is an ordinary run. All options of `holdfast train` may follow; every trial has them.
+    Each trial is an ordinary run. Options of `holdfast train` may follow, for all trials.
     """
 
     trials: Whole = 20
-    """How many runs to try; a larger number later goes on from there."""
+    """Number of trials; a larger number later continues the study."""
     search: tuple[str, ...] = ()
-    """Settings to search: NAME (its own range), NAME=LOW..HIGH, NAME=ONE,OTHER."""
+    """Settings to search: NAME (its default range), NAME=LOW..HIGH, NAME=ONE,OTHER."""
     constraint: Constraint = "regret"
-    """What a trial must keep: its raw regret, or the cost of its last quarter."""
+    """The constraint of a trial: its raw regret, or the cost of its last quarter."""
     allow: float = 0.01
-    """How much of that is accepted, as a share of the limit."""
+    """Largest accepted value of the constraint, as a share of the limit."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Folder of the study; by default runs/tune_ALGO_ENV."""
     jobs: WholeOrNone = None
@@ -65,11 +65,11 @@ class Tuning:
     threads: Whole = 1
     """Cores of each trial."""
     cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
-    """A Ray cluster to train on: an address, auto or local."""
+    """Ray cluster to train on: an address, auto or local."""
     retries: Whole = 2
-    """How often a trial that died is taken up again."""
+    """How often a trial that died is restarted from its last checkpoint."""
     dry_run: bool = False
-    """Print the search space and the trials so far, run nothing."""
+    """Print the search space and the trials so far without running more."""
 
 
 def command(args: list[str]) -> None:
@@ -150,7 +150,7 @@ def _line(study: Study, trial: Trial) -> str:
 
 
 def conclude(study: Study, trials: Sequence[Trial], out: Path, failed: dict[str, str]) -> None:
-    """The page, the winner's command line, and the suite that proves it on other seeds."""
+    """Print the page, the winner's command line, and the suite that tests it on other seeds."""
     best, console = winner(trials), plain_console()
     proof: list[str] = []
     if best is not None:

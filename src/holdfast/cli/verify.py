@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast verify`: the theorems, checked numerically."""
+"""`holdfast verify`: check the theorems numerically."""
 
 import tyro
 from rich.table import Table
@@ -19,16 +19,16 @@ def command(
 ) -> None:
     """Check the theorems numerically; exits with 1 if one fails.
 
-    On the toy and on random CMDPs, or on one of your own, starting from a policy inside its limits.
+    On the toy and on random CMDPs, or on your own, starting from a policy inside its limits.
 
     Args:
-        source: Any source that `holdfast solve` takes.
-        random: How many random CMDPs, up to 20 states, 5 actions and 3 constraints; 20 without a
-            source, none with one.
+        source: Any source of `holdfast solve`.
+        random: Number of random CMDPs of up to 20 states, 5 actions and 3 constraints; by default
+            20 without a source, none with one.
         seed: Seed of the random CMDPs.
-        beta: Weight of the barrier, instead of what each claim is usually checked with.
-        barrier: entropy, log, or one of your own, file.py:name.
-        radius: Radius of the updates that claims are about.
+        beta: Weight of the barrier, instead of each claim's default.
+        barrier: The barrier: entropy, log, or your own, file.py:name.
+        radius: Radius of the updates in the claims.
     """
     from holdfast.tabular.claims import check_claims
 

@@ -29,14 +29,14 @@ def command(
     Args:
         run: The run folder.
         out: FILE.gif or FILE.mp4; FILE.png, .svg or .pdf for a plot. Without it a window opens.
-        episodes: How many episodes.
+        episodes: Number of episodes.
         seeds: Show the episodes of these seeds.
-        worst_of: Play so many episodes and show the costliest of them.
-        seed: Seed of the episodes, as for evaluate: it judges the same ones.
+        worst_of: Play this many episodes and show the costliest of them.
+        seed: Seed of the episodes; evaluate uses the same ones.
         greedy: Take the most likely action instead of sampling.
-        frames: The most frames of an episode; between two of them several steps may pass.
+        frames: Largest number of frames of an episode; several steps may pass between two frames.
         fps: Frames per second.
-        environment: Film it elsewhere.
+        environment: Film in another environment.
     """
     from holdfast.agent import Agent
     from holdfast.ship.film import NotDrawn

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors are written in the words of Python; here they get those of the command line.
+"""Errors name Python's arguments; here they get the options of the command line.
 
-`epoch_steps=1000` is `--epoch-steps 1000` there, `limits={'heat': 5}` is `--limit heat=5`.
+`epoch_steps=1000` becomes `--epoch-steps 1000`, `limits={'heat': 5}` becomes `--limit heat=5`.
 """
 
 import re
@@ -28,7 +28,7 @@ OWN = {
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """End with a sentence; what it quotes of a file can neither be endless nor steer a terminal."""
+    """Exit with an error; a long message is cut, and control characters are replaced."""
     plain = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message[:4000])
     words = styled(("holdfast:", "bold red"), f" {plain}")
     plain_console(stderr=True).print(words, soft_wrap=True)
@@ -66,7 +66,7 @@ def _limits(pairs: str) -> str:
 
 
 def _settings() -> dict[str, str]:
-    """Settings of all algorithms, if they are loaded: an error before that names none."""
+    """Names of the settings of all algorithms, if these modules are loaded; else none."""
     if "holdfast.run" not in sys.modules:
         return {}
     from holdfast.algorithms import ALGORITHMS

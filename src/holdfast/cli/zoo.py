@@ -12,12 +12,12 @@ from holdfast.console import plain_console
 
 
 def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole = 200) -> None:
-    """Trained policies that come with the library, or new ones made from run folders.
+    """List the trained policies of the library, or make new ones from run folders.
 
     Args:
         make: Run folders or their parents; the policy of each task's lowest seed is added.
-        to: The folder of the zoo to add to; by default the library's own.
-        episodes: Fresh episodes that each is judged by.
+        to: The folder of the zoo; by default the library's own.
+        episodes: Fresh episodes for the evaluation of each.
     """
     from holdfast.runs.zoo import entries, zoo_folder
 

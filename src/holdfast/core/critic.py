@@ -86,7 +86,7 @@ def regression_loss(
 
 @dataclass(frozen=True)
 class CriticFit:
-    """Critics that are fitted apart from the policy, once in an epoch."""
+    """Critics that are fitted separately from the policy, once in an epoch."""
 
     critic_lr: float = 1e-3
     """Learning rate of Adam."""
@@ -97,22 +97,24 @@ class CriticFit:
     critic_minibatch: int = 128
     """Samples in a minibatch; the last one of a pass is smaller."""
     critic_l2: float = 1e-3
-    """Weight of the sum of squares of all parameters, biases included."""
+    """Weight of the L2 term, the sum of squares of the critics' parameters."""
     critic_l2_biases: bool = True
-    """Whether that sum includes the biases (D6)."""
+    """Whether the L2 term of the critics includes biases."""
     critic_max_norm: float = 40.0
-    """The joint gradient of all critics, or each one's own (`critic_apart`), is clipped to this."""
+    """Largest norm of the critics' gradient: of all critics jointly, or of each
+    (`critic_apart`)."""
     critic_apart: bool = False
-    """Clip each critic's gradient by itself, and fit each critic in a thread of its own."""
+    """Clip each critic's gradient separately, and fit each critic in its own thread."""
     critic_stale_norm: bool = False
-    """Let the policy's last gradient count in that norm, as the published runs did (D7)."""
+    """Include the policy's last gradient in the norm that clips the critics, as in the published
+    code."""
     critic_reward_weight: float = 1.0
-    """Weight of the reward critic's loss beside those of the costs."""
+    """Weight of the reward critic's loss; each cost critic has weight 1."""
     critic_first: bool = False
-    """Fit to an epoch before its advantages are computed, instead of for the next one.
+    """Fit the critics to an epoch before its advantages are computed, instead of after its update.
 
-    Only where it has at least as many samples as a critic has parameters, which could otherwise
-    learn it by heart."""
+    Applies only if the epoch has at least as many samples as a critic has parameters; otherwise
+    the critic could overfit the epoch."""
 
     def __post_init__(self) -> None:
         check_range(self, "(0, inf)", "try 0.001", "critic_lr")
@@ -168,7 +170,7 @@ class CriticFit:
         picked: Minibatches,
         gradient_norm: Array | None = None,
     ) -> tuple[Critics, Metrics]:
-        """Fit all to `batch.target`; the norm is that of the policy's last gradient (D7)."""
+        """Fit all to `batch.target`; `gradient_norm` counts only with `critic_stale_norm`."""
         flat, unravel = ravel_pytree(critics.layers)
         counts = self.critic_stale_norm and gradient_norm is not None
         start = jnp.asarray(gradient_norm if counts else 0.0, flat.dtype)
@@ -265,9 +267,9 @@ def together(each: Sequence[Critics]) -> Critics:
 def orders(key: Array, passes: int, size: int, xp: Any = jnp) -> Any:
     """[passes, size] independent random orders of the numbers below `size`.
 
-    A number and random bits above it, in one integer, sort ten times faster on a CPU than the
-    pairs of `jax.random.permutation`, and ten times faster again where NumPy sorts them, outside
-    of a compiled function. As there, rounds repeat until equal bits do not matter.
+    One integer holds a number and random bits above it. On a CPU these sort ten times faster than
+    the pairs of `jax.random.permutation`, and ten times faster again in NumPy, outside of
+    compiled functions. As there, rounds repeat until equal bits do not matter.
     """
     low = max(1, (size - 1).bit_length())
     place = xp.broadcast_to(xp.arange(size, dtype=xp.uint32), (passes, size))

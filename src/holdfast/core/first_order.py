@@ -91,9 +91,9 @@ class JointCritic:
     critic_lr: float = 3e-4
     """Learning rate of the critics' Adam."""
     critic_l2: float = 1e-3
-    """Weight of the sum of squares of all parameters of the critics."""
+    """Weight of the L2 term, the sum of squares of the critics' parameters."""
     critic_l2_biases: bool = True
-    """Whether that sum includes the biases (D6)."""
+    """Whether the L2 term of the critics includes biases."""
 
     def __post_init__(self) -> None:
         check_range(self, "(0, inf)", "try 0.0003", "critic_lr")
@@ -106,20 +106,20 @@ class JointCritic:
 
 @dataclass(frozen=True)
 class FirstOrder:
-    """The passes: how many, on how much data, how fast and how far."""
+    """Minibatch passes: their number, size, learning rate and KL stop."""
 
     actor_lr: float = 3e-4
     """Learning rate of the policy's Adam at the start of training."""
     actor_decay: bool = True
-    """Let that rate fall linearly to 0 over the run."""
+    """Let the policy's learning rate fall linearly to 0 over the run."""
     passes: int = 40
-    """Most passes over the batch in one epoch."""
+    """Largest number of passes over the batch in one epoch."""
     minibatch: int = 64
     """Samples in a minibatch; the last one of a pass is smaller."""
     kl_stop: float = 0.02
-    """Stop after the pass that takes the mean KL(old ‖ new) beyond this."""
+    """Stop after the pass in which the mean KL(old ‖ new) exceeds this."""
     max_norm: float = 40.0
-    """The gradient of all that is trained together is clipped to this norm."""
+    """Largest norm of the joint gradient of policy and critics."""
 
     def __post_init__(self) -> None:
         check_range(self, "[1, inf)", "40 and 64 are usual", "passes", "minibatch")

@@ -38,9 +38,11 @@ class Multiplier:
     multiplier_init: float = 0.001
     """λ before the first update."""
     multiplier_lr: float = 0.035
-    """Step size: with adam about the change in an epoch, with sgd a factor on the violation."""
+    """Step size of λ: with adam about its change in an epoch, with sgd a factor on the
+    violation."""
     multiplier_rule: Literal["adam", "sgd"] = "adam"
-    """adam moves by about the step size whatever the violation (published); sgd in proportion."""
+    """Optimiser of λ: adam changes λ by about the step size whatever the violation, as in the
+    published code; sgd in proportion to the violation."""
     multiplier_max: float | None = None
     """Largest λ; none: unbounded."""
 
@@ -95,13 +97,13 @@ class PID:
     pid_d: float = 0.01
     """K_D, gain on the rise of the cost."""
     pid_delay: int = 10
-    """Epochs over which that rise is taken."""
+    """Epochs over which the rise of the cost is measured."""
     pid_smoothing: float = 0.95
-    """Weight of the past in the averages behind P and D; 0: no averaging (D30)."""
+    """Weight of the past in the averages of P and D; 0: no averaging."""
     pid_init: float = 0.001
     """I before the first update."""
     multiplier_max: float | None = None
-    """Largest λ; none: unbounded, which the division by 1 + λ makes harmless."""
+    """Largest λ; none: unbounded. The division by 1 + λ keeps steps bounded."""
 
     def __post_init__(self) -> None:
         check_range(self, "[1, inf)", "10 is usual", "pid_delay")

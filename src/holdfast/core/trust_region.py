@@ -5,10 +5,10 @@
     D(π) = mean KL + Σ_i β_i D_φ(slack_i − spent_i(π) ‖ slack_i)
 
 At the old policy the Hessian of D is the Fisher matrix F plus one rank-one term for each barrier,
-H = F + Σ_i w_i a_i a_iᵀ, with w_i = β_i φ''(slack_i) and a_i the gradient of what is spent. F is
-applied without being formed; the barrier terms are inverted exactly inside the one solve, however
-stiff and many they are. The step is scaled to the quadratic model, then the *actual* D and
-objective decide its length.
+H = F + Σ_i w_i a_i a_iᵀ. Here w_i = β_i φ''(slack_i), and a_i is the gradient of the predicted cost
+change. F is applied without being formed; the barrier terms are inverted exactly inside the one
+solve, however stiff and many they are. The step is scaled to the quadratic model, then the *actual*
+D and objective decide its length.
 """
 
 from __future__ import annotations
@@ -56,34 +56,37 @@ class Programme:
 
 @dataclass(frozen=True)
 class TrustRegion:
-    """The region's size and metric, and how the step in it is found."""
+    """Size and metric of the trust region, and the search for a step in it."""
 
     radius: float = 0.01
     """δ, the largest divergence of one policy update."""
     kl_average: bool = True
-    """Average the KL over action dimensions (published, D1) instead of summing it."""
+    """Average the KL over action dimensions, as in the published code, instead of summing it."""
     kl_order: Literal["old-new", "new-old"] = "old-new"
-    """KL(old ‖ new) (published) or KL(new ‖ old) (the text); equal to second order (D10)."""
+    """KL(old ‖ new), as in the published code, or KL(new ‖ old), as in the paper's text; they are
+    equal to second order."""
     solver: Literal["woodbury", "sum", "dense"] = "woodbury"
-    """Barriers inverted exactly within CG, CG on the plain sum (published, D13), or all dense."""
+    """Linear solver: CG with the barrier terms inverted exactly (woodbury), CG on the plain sum (as
+    in the published code), or a dense matrix."""
     damping: float = 0.1
-    """Added to the diagonal of the Fisher matrix."""
+    """Number added to the diagonal of the Fisher matrix."""
     damping_rule: Literal["absolute", "relative"] = "absolute"
-    """Whether damping counts as it is or in units of the Fisher matrix's mean diagonal."""
+    """Unit of damping: absolute, or relative to the Fisher matrix's mean diagonal."""
     cg_steps: int = 15
     """Iterations of conjugate gradients."""
     cg_eps: float = 0.0
-    """Added to CG's denominators; the published runs used 1e-6."""
+    """Number added to CG's denominators; the published runs used 1e-6."""
     search: Literal["backtrack", "bracket"] = "backtrack"
-    """Shorten the step until accepted, or bracket the longest acceptable one (also upward)."""
+    """Line search: shorten the step until it is accepted, or bracket the longest acceptable step,
+    which may be longer than the first."""
     backtracks: int = 15
-    """Candidates that the search tries."""
+    """Number of candidates of the line search."""
     shrink: float = 0.8
     """Factor between two candidates of the backtracking search."""
     quit_not_finite: bool = False
-    """End the backtracking at a KL that is not finite, as the published CPO and PCPO (D20)."""
+    """End the line search at a KL that is not finite, as the published CPO and PCPO do."""
     pessimism: float = 0.0
-    """Divergence at which gradients are seen from where they look worse (SHAPO: 1e-5); 0 is off."""
+    """Divergence of the unfavourable step before each gradient (SHAPO: 1e-5); 0 is off."""
 
     def __post_init__(self) -> None:
         check_range(self, "(0, inf)", "0.01 is the usual choice", "radius")

@@ -95,7 +95,7 @@ class Improvement:
 
 
 CostScale = Literal["discount", "episode", "none"]
-"""κ: 1/(1 − γ), the mean episode length, or 1 (D11, D18)."""
+"""κ: 1/(1 − γ), the mean episode length, or 1 (`cost_scale`, D11 and D18)."""
 
 
 def in_units(batch: Batch, cost_scale: CostScale) -> Batch:
