@@ -83,6 +83,7 @@ def test_learning_rate_follows_progress() -> None:
     np.testing.assert_allclose(moved[1], 0.25 * moved[0], atol=2e-8)
 
 
+@pytest.mark.thorough
 def test_early_stop_and_number_of_passes() -> None:
     policy, batch = make()
     passes = lambda **k: int(
@@ -94,6 +95,7 @@ def test_early_stop_and_number_of_passes() -> None:
     assert 1 <= int(stopped.metrics["passes"]) < 40 and float(stopped.metrics["kl"]) > 0.02
 
 
+@pytest.mark.thorough
 def test_fillers_of_the_last_minibatch_do_not_count() -> None:
     """A minibatch larger than the batch is the full batch."""
     policy, batch = make()
@@ -104,6 +106,7 @@ def test_fillers_of_the_last_minibatch_do_not_count() -> None:
         np.testing.assert_allclose(a, b, atol=5e-6)
 
 
+@pytest.mark.thorough
 def test_doubling_a_weight_is_duplicating_a_sample() -> None:
     policy, batch = make(20)
     twice = jax.tree.map(
