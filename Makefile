@@ -45,7 +45,7 @@ QUICK := -m 'not thorough and not learning and not extras and not full' tests/co
   tests/test_settings.py tests/test_presets.py tests/runs/test_progress.py \
   tests/test_training.py::test_agent_in_ten_lines
 
-quick: .venv/.dev          ## the tests to run after every change, in about a minute
+quick: .venv/.dev          ## the tests to run after every change, in one to two minutes
 	$(PYTEST) -n 2 --dist loadfile $(QUICK)
 
 # A file's tests share fixtures and compiled functions, so a file stays on one worker.
