@@ -83,8 +83,8 @@ def judged(
 
 def shared(rows: Array, solve: Product) -> float:
     """Part of the squared gradient that is common to two epochs: |E row|² / E|row|²."""
-    solved = jnp.stack([solve(row) for row in rows])
-    products = np.asarray(rows @ solved.T, np.float64)
+    solved = np.stack([np.asarray(solve(row)) for row in rows])
+    products = np.asarray(np.asarray(rows) @ solved.T, np.float64)
     n = len(products)
     return float((products.sum() - products.trace()) / (n - 1) / products.trace())
 

@@ -95,10 +95,10 @@ def python(package: Path, *args: str) -> str:
     return f"{done.stdout}{done.stderr}exit {done.returncode}"
 
 
-def command_line(package: Path, *commands: str) -> str:
-    """`holdfast COMMAND` for each, in one process."""
+def command_line(package: Path, *commands: str, then: str = "") -> str:
+    """`holdfast COMMAND` for each, then some code, in one process."""
     code = "import sys; from holdfast.cli import main; [main(c.split()) for c in sys.argv[1:]]"
-    return python(package, "-c", code, *commands)
+    return python(package, "-c", f"{code}; {then}", *commands)
 
 
 def suite_on(package: Path, file: str, name: str, *options: str) -> str:
@@ -110,12 +110,12 @@ def suite_on(package: Path, file: str, name: str, *options: str) -> str:
 def test_an_algorithm_is_a_file_and_a_line(package: Path) -> None:
     add_algorithm(package)
     train = f"train timid probe/Speed-v0 {QUICK} --out run"
-    told = command_line(package, "list", "list timid", train)
+    code = "import holdfast.run as r; print(r.make_run('timid', 'published').algorithm.critic)"
+    told = command_line(package, "list", "list timid", train, then=code)
     assert "TRPO in tiny steps" in told and told.endswith("exit 0"), told
     assert "--radius" in told and "1e-05" in told and "kl_average = False" in told  # a preset's
     assert (package.parent / "run/done.json").exists()
-    code = "import holdfast.run as r; print(r.make_run('timid', 'published').algorithm.critic)"
-    assert "critic_stale_norm=True" in python(package, "-c", code)  # D7, as of any trust region
+    assert "critic_stale_norm=True" in told  # D7, as of any trust region
     few = "timid and gaussian-1 and (keeps_its_shape or zero_advantage or saved_and_resumed)"
     told = suite_on(package, "algorithms/test_conformance.py", few, "-vv")
     assert "test_state_keeps_its_shape[timid-gaussian-1]" in told, told
@@ -130,10 +130,11 @@ def test_an_algorithm_without_its_line_is_unknown(package: Path) -> None:
 def test_a_task_is_an_entry(package: Path) -> None:
     assert "SafetyPointGoal3-v0" not in native.NATIVE_IDS
     add_task(package)
-    told = command_line(package, "envs SafetyPointGoal3-v0", "check SafetyPointGoal3-v0")
-    assert "3 hazards" in told and told.endswith("exit 0"), told
     code = "import gymnasium, holdfast; print(gymnasium.make('holdfast/SafetyCarGoal3-v0').spec)"
-    assert "max_episode_steps=50" in python(package, "-c", code)
+    commands = "envs SafetyPointGoal3-v0", "check SafetyPointGoal3-v0"
+    told = command_line(package, *commands, then=code)
+    assert "3 hazards" in told and told.endswith("exit 0"), told
+    assert "max_episode_steps=50" in told
 
 
 def test_a_velocity_task_is_an_entry(package: Path) -> None:
@@ -148,24 +149,26 @@ def test_a_velocity_task_is_an_entry(package: Path) -> None:
 def test_a_barrier_is_an_entry_in_two_tables(package: Path) -> None:
     assert "reciprocal" not in BARRIERS and "reciprocal" not in POTENTIALS
     add_barrier(package)
-    assert "{reciprocal,entropy," in command_line(package, "train c-trpo --help")
-    code = (
+    exact = (
         "from holdfast import exact, tabular as t; from holdfast.algorithms import CTRPO; "
         "deep = exact.without_damping(CTRPO(barrier='reciprocal')); cmdp = t.toy(); "
         "costs = exact.exact_run(deep, cmdp, t.two_action_policy(0.3, 0.1), 3).cost_return; "
-        "print(costs.shape, (costs < cmdp.cost_limit).all())"
+        "print(costs.shape, (costs < cmdp.cost_limit).all()); "
     )
-    assert "(4, 1) True" in python(package, "-c", code)  # and it serves on exact problems
-    code = (
-        "from holdfast import tabular as t; from holdfast.tabular.figures import trust_regions; "
+    followed = (
+        "from holdfast.tabular.figures import trust_regions; "
         "metric, start = t.Geometry(1.0, 'reciprocal'), t.two_action_policy(0.3, 0.1); "
         "follow = lambda path: path(t.toy(), start, [2.0], metric).policy; "
         "print(abs(follow(t.flow) - follow(t.mirror_path)).max() < 1e-8); "
         "square = trust_regions.Square.of; "
         "trust_regions.Square.of = lambda cmdp, _: square(cmdp, 201); "  # coarse, to be quick
-        "drawn = trust_regions.draw(); print(len(drawn.figure.axes), drawn.rows[2][:2])"
+        "drawn = trust_regions.draw(); print(len(drawn.figure.axes), drawn.rows[2][:2]); "
     )
-    assert "True\n12 ('C-TRPO reciprocal', 0.001)" in python(package, "-c", code)
+    shown = "from holdfast.cli import main; main(['train', 'c-trpo', '--help'])"  # it exits
+    told = python(package, "-c", exact + followed + shown)
+    assert "(4, 1) True" in told, told  # it serves on exact problems
+    assert "True\n12 ('C-TRPO reciprocal', 0.001)" in told, told
+    assert "{reciprocal,entropy," in told and told.endswith("exit 0"), told
     told = suite_on(package, "core/test_barrier.py", "reciprocal", "-v")
     assert "6 passed" in told and told.endswith("exit 0"), told
 

@@ -96,16 +96,23 @@ def test_numpy_and_jax_read_alike_and_gradients_reach_every_part():
     rows = np.random.default_rng(0).normal(size=(7, 93)).astype("f4")
     layers = tuple((np.asarray(w), np.asarray(b)) for w, b in policy.layers)
     ours = NETWORK(layers, rows[:, None, :], np)[0][:, 0]
-    np.testing.assert_allclose(ours, policy.outputs(jnp.asarray(rows))[0], atol=1e-6)
-    tangent = jax.tree.map(jnp.ones_like, policy)
-    moved = jax.jvp(lambda p: p.outputs(rows)[0], (policy,), (tangent,))[1]
+
+    @jax.jit
+    def derivatives(policy, rows):
+        """(outputs, their change along (1, …, 1), the gradient of their sum)."""
+        outputs = lambda p: p.outputs(rows)[0]
+        tangent = jax.tree.map(jnp.ones_like, policy)
+        slope = jax.grad(lambda p: outputs(p).sum())(policy)
+        return *jax.jvp(outputs, (policy,), (tangent,)), slope
+
+    said, moved, slope = derivatives(policy, rows)
+    np.testing.assert_allclose(ours, said, atol=1e-6)
     assert np.isfinite(moved).all()
     for first in (0, 2, 42, 43, 91):  # numbers and pixels all matter
         other = rows.copy()
         other[:, first] += 1
         assert np.abs(NETWORK(layers, other, np)[0] - NETWORK(layers, rows, np)[0]).max() > 1e-4
-    slope = jax.grad(lambda p: p.outputs(rows)[0].sum())(policy)
-    assert all(float(jnp.abs(w).max()) > 0 for w, _ in slope.layers)
+    assert all(np.abs(w).max() > 0 for w, _ in slope.layers)
 
 
 def test_fisher_products_go_through_it():
@@ -114,14 +121,21 @@ def test_fisher_products_go_through_it():
 
     small = Network(channels=(2,), images=((1, 2, 2, 1, False),), width=6)
     policy = init_gaussian(jax.random.key(1), 6, 1, (3,), network=small)
-    rows = jnp.asarray(np.random.default_rng(1).normal(size=(5, 6)).astype("f4"))
-    flat, back = ravel_pytree(policy)
-    kl = lambda x: policy.kl(policy.outputs(rows), back(x).outputs(rows)).mean()
-    vector = jnp.asarray(np.random.default_rng(2).normal(size=flat.size).astype("f4"))
-    exact = jax.jvp(jax.grad(kl), (flat,), (vector,))[1]
-    outputs = lambda x: back(x).outputs(rows)
-    out, tangent = jax.jvp(outputs, (flat,), (vector,))
-    product = jax.vjp(outputs, flat)[1](policy.fisher(out, tangent, jnp.full(5, 0.2)))[0]
+    rows = np.random.default_rng(1).normal(size=(5, 6)).astype("f4")
+
+    @jax.jit
+    def both(policy, rows):
+        """(the product by the Fisher matrix of outputs, the Hessian's product)."""
+        flat, back = ravel_pytree(policy)
+        kl = lambda x: policy.kl(policy.outputs(rows), back(x).outputs(rows)).mean()
+        vector = np.random.default_rng(2).normal(size=flat.size).astype("f4")
+        exact = jax.jvp(jax.grad(kl), (flat,), (vector,))[1]
+        outputs = lambda x: back(x).outputs(rows)
+        out, tangent = jax.jvp(outputs, (flat,), (vector,))
+        back_to = jax.vjp(outputs, flat)[1]
+        return back_to(policy.fisher(out, tangent, jnp.full(5, 0.2)))[0], exact
+
+    product, exact = both(policy, rows)
     np.testing.assert_allclose(product, exact, rtol=2e-3, atol=2e-5)
 
 

@@ -35,6 +35,7 @@ def test_finished_episodes_flatter_long_ones():
     assert told == pytest.approx([28.9, 27.6, 10.9], abs=0.3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("steps", [200, 100])
 def test_unbiased_in_the_first_epoch_and_later(steps):
     """The same law ten times as fast. Every epoch alone is right; finished episodes are not."""

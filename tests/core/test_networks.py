@@ -159,7 +159,12 @@ def tiny_batch(obs, kind):
 
 
 @pytest.mark.parametrize(
-    ("network", "kind"), [(CNN, "gaussian"), (GRU, "gaussian"), (GRU, "choices")]
+    ("network", "kind"),
+    [
+        (GRU, "gaussian"),
+        pytest.param(CNN, "gaussian", marks=pytest.mark.thorough),
+        pytest.param(GRU, "choices", marks=pytest.mark.thorough),
+    ],
 )
 def test_fisher_products_go_through_what_reads(network, kind, float64):
     """Against a dense matrix, Jᵀ Λ J with J from finite differences, and the bend of the KL."""

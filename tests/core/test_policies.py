@@ -89,17 +89,24 @@ def test_fisher_is_the_hessian_of_both_kls(make, float64):
     """In output space, through the parameters: F = ∂²KL/∂θ² at equal policies, either order."""
     from jax.flatten_util import ravel_pytree
 
-    policy, obs = make(dtype=jnp.float64), observations(jnp.float64)
-    theta, unravel = ravel_pytree(policy)
-    old = policy.outputs(obs)
-    weight = jnp.linspace(0.5, 1.5, 7) / 7
-    outputs, push = jax.linearize(lambda t: unravel(t).outputs(obs), theta)
-    pull = jax.linear_transpose(push, theta)
-    columns = jax.vmap(lambda v: pull(policy.fisher(outputs, push(v), weight))[0])(
-        jnp.eye(theta.size)
-    )
-    for order in (lambda new: policy.kl(old, new), lambda new: policy.kl(new, old)):
-        hessian = jax.hessian(lambda t: jnp.sum(weight * order(unravel(t).outputs(obs))))(theta)  # noqa: B023
+    weight = np.linspace(0.5, 1.5, 7) / 7
+
+    @jax.jit
+    def matrices(policy, obs):
+        """(Jᵀ M J by products, the Hessian of KL(old, new), that of KL(new, old))."""
+        theta, unravel = ravel_pytree(policy)
+        old = policy.outputs(obs)
+        outputs, push = jax.linearize(lambda t: unravel(t).outputs(obs), theta)
+        pull = jax.linear_transpose(push, theta)
+        column = lambda v: pull(policy.fisher(outputs, push(v), weight))[0]
+        orders = (lambda new: policy.kl(old, new)), (lambda new: policy.kl(new, old))
+        hessian = lambda order: jax.hessian(
+            lambda t: jnp.sum(weight * order(unravel(t).outputs(obs)))
+        )(theta)
+        return jax.vmap(column)(jnp.eye(theta.size)), *map(hessian, orders)
+
+    columns, *hessians = matrices(make(dtype=jnp.float64), observations(jnp.float64))
+    for hessian in hessians:
         np.testing.assert_allclose(columns, hessian, atol=1e-10)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
-from full import repeats
+from full import first_is_quick, repeats
 from holdfast.core.barrier import Barriers
 from holdfast.core.linearise import linearise
 from holdfast.core.move import Status
@@ -59,9 +59,9 @@ def barriers(b, kind="entropy", beta=1.0, **rest):
     ("action", "kind", "order"),
     [
         ("box", "entropy", "old-new"),
-        ("box", "log", "new-old"),
-        ("discrete", "log", "old-new"),
-        ("discrete", "reversed-entropy", "new-old"),
+        pytest.param("box", "log", "new-old", marks=pytest.mark.thorough),
+        pytest.param("discrete", "log", "old-new", marks=pytest.mark.thorough),
+        pytest.param("discrete", "reversed-entropy", "new-old", marks=pytest.mark.thorough),
     ],
 )
 def test_the_curvature_is_the_hessian_of_the_divergence(action, kind, order, float64):
@@ -109,7 +109,7 @@ def test_gradients_are_those_of_the_surrogates(float64):
     np.testing.assert_allclose(cost, 10.0 * direct_cost, atol=1e-12)
 
 
-@pytest.mark.parametrize("constraints", [1, 3])
+@pytest.mark.parametrize("constraints", first_is_quick([3, 1]))
 def test_all_solvers_find_the_same_direction(constraints, float64):
     """C20: Woodbury, CG on the sum and the dense inverse agree, also for a very stiff barrier."""
     b, old = batch(constraints=constraints), policy()
@@ -128,6 +128,7 @@ def test_all_solvers_find_the_same_direction(constraints, float64):
     np.testing.assert_allclose(found[1], found[2], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.thorough
 def test_one_constraint_twice_with_half_the_weight_is_one_constraint(float64):
     """C20, the split of beta."""
     one, old = batch(constraints=1), policy()
@@ -145,6 +146,7 @@ def test_one_constraint_twice_with_half_the_weight_is_one_constraint(float64):
         np.testing.assert_allclose(a, c, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_duplicating_samples_is_doubling_their_weight(float64):
     b, old = batch(size=20), policy()
     rows = jnp.concatenate([jnp.arange(20), jnp.arange(5)])
@@ -178,9 +180,9 @@ def stepper(search, kind, radius):
     ("search", "kind", "radius"),
     [
         ("backtrack", "entropy", 0.01),
-        ("backtrack", "log", 0.5),
-        ("bracket", "entropy", 0.5),
-        ("bracket", "reversed-entropy", 1e-4),
+        pytest.param("backtrack", "log", 0.5, marks=pytest.mark.thorough),
+        pytest.param("bracket", "entropy", 0.5, marks=pytest.mark.thorough),
+        pytest.param("bracket", "reversed-entropy", 1e-4, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.repeats
@@ -198,6 +200,7 @@ def test_accepted_steps_lie_in_their_region(search, kind, seed, slack, radius):
         np.testing.assert_array_equal(ravel_pytree(move.policy)[0], ravel_pytree(old)[0])
 
 
+@pytest.mark.thorough
 def test_bracket_uses_the_budget_that_backtracking_leaves(float64):
     b, old = batch(), policy()
     short = maximise(TrustRegion(radius=0.01, damping=1.0), old, b, b.adv_r)
@@ -229,6 +232,7 @@ def test_statuses():
     assert refused.status == Status.NO_STEP_ACCEPTED
 
 
+@pytest.mark.thorough
 def test_the_first_acceptable_candidate_is_taken():
     """Index counts from 1, and each candidate is 0.8 times the one before."""
     b, old = batch(dtype=jnp.float32), policy(dtype=jnp.float32)
@@ -282,6 +286,7 @@ def test_error_blocked_by_episode(float64):
     np.testing.assert_allclose(blocked_error(b, excess)[0], expected, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_confidence_on_what_is_spent_makes_steps_shorter(float64):
     b, old = batch(), policy()
     b = replace(b, cost_return=b.cost_limit - 0.05)

@@ -9,7 +9,9 @@ from jax.flatten_util import ravel_pytree
 
 from holdfast.core.barrier import Barriers
 from holdfast.core.linearise import linearise
+from holdfast.core.policies import Categorical
 from holdfast.core.trust_region import TrustRegion
+from holdfast.core.types import Batch
 from holdfast.exact import exact_batch, probabilities, tabular_policy
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import toy, two_action_policy
@@ -41,21 +43,26 @@ def test_deep_curvature_is_the_constrained_gramian(rng: np.random.Generator, bar
         cmdp = random_cmdp(rng, 4, 3, 2)
         probs = 0.9 / 3 + 0.1 * rng.dirichlet(np.ones(3), size=4)
         policy, batch = tabular_policy(probs), exact_batch(cmdp, probs)
-        local = linearise(policy, batch, kl_average=True)
         size = cmdp.reward.size
         assert ravel_pytree(policy)[0].size == size + 3  # weights first, then the bias
-        found = local.gradients(jnp.stack([batch.adv_r, *batch.adv_c.T], axis=1))[:, :size]
+        slack = evaluate(cmdp, probs).slack
+
+        @jax.jit
+        def ours(policy: Categorical, batch: Batch):
+            """(gradients of reward and costs, Fisher matrix, curvature with barriers)."""
+            local = linearise(policy, batch, kl_average=True)
+            signals = jnp.stack([batch.adv_r, *batch.adv_c.T], axis=1)
+            terms = Barriers(barrier, jnp.asarray(slack), jnp.asarray([0.5, 2.0]))
+            reward = local.gradients(batch.adv_r[:, None])[0]
+            _, total = TrustRegion(damping=0.0).direction(local, reward, terms)
+            dense = lambda product: jax.vmap(product)(jnp.eye(size + 3))[:size, :size]
+            return local.gradients(signals)[:, :size], dense(local.fisher), dense(total)
+
+        found, fisher, dense = ours(policy, batch)
         signals = np.concatenate([cmdp.reward[None], cmdp.cost])
         expected = gradient(cmdp, probs, signals).reshape(3, -1)
         np.testing.assert_allclose(found, expected, atol=1e-13)
-        fisher = jax.vmap(local.fisher)(jnp.eye(size + 3))[:size, :size]
         np.testing.assert_allclose(fisher, gramian(cmdp, probs), atol=1e-13)
-        slack = evaluate(cmdp, probs).slack
-        terms = Barriers(barrier, jnp.asarray(slack), jnp.asarray([0.5, 2.0]))
-        _, total = TrustRegion(damping=0.0).direction(
-            local, local.gradients(batch.adv_r[:, None])[0], terms
-        )
-        dense = jax.vmap(total)(jnp.eye(size + 3))[:size, :size]
         weight = np.array([0.5, 2.0]) * POTENTIALS[barrier].curvature(slack)
         np.testing.assert_allclose(dense, constrained_gramian(cmdp, probs, weight), atol=1e-12)
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invariance and convergence on 200 random CMDPs with up to 20 states, 5 actions, 3 constraints."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from full import first_is_quick
 from holdfast.tabular.cmdp import FiniteCMDP
 from holdfast.tabular.flow import Geometry, ascend
 from holdfast.tabular.instances import random_cmdp, uniform_policy
@@ -13,13 +16,19 @@ from holdfast.tabular.mirror import mirror_path
 GEOMETRIES = (Geometry(0.1, "log"), Geometry(0.5, "entropy"))
 
 
+def blocks(daily: int, full: int) -> list[Any]:
+    """`make quick` runs the first, `make test` the daily ones, `make test-full` the others."""
+    rest = (pytest.param(block, marks=pytest.mark.full) for block in range(daily, full))
+    return [*first_is_quick(range(daily)), *rest]
+
+
 def instance(seed: int) -> FiniteCMDP:
     rng = np.random.default_rng(seed)
     sizes = rng.integers([2, 2, 1], [21, 6, 4])
     return random_cmdp(rng, *(int(n) for n in sizes))
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", blocks(2, 8))
 def test_the_flow_stays_safe_and_converges(block: int) -> None:
     for seed in range(25 * block, 25 * block + 25):
         cmdp = instance(seed)
@@ -33,7 +42,7 @@ def test_the_flow_stays_safe_and_converges(block: int) -> None:
         assert best - path.reward_return[1] < 1e-3
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(1, 4))
 def test_safe_steps_never_violate_and_converge(block: int) -> None:
     for seed in range(1000 + 6 * block, 1006 + 6 * block):
         cmdp = instance(seed)
