@@ -19,6 +19,7 @@ from holdfast.envs.native.catalogue import summaries
 from holdfast.runs.find import labelled
 from holdfast.runs.log import RunLog
 from holdfast.runs.progress import costs_of
+from holdfast.ship.certify.task import task_words
 from holdfast.ship.film.episode import Address, Episode
 from holdfast.ship.film.plot import plot_episodes
 
@@ -124,6 +125,11 @@ def test_an_episode_without_costs_is_drawn_without_a_warning(tmp_path):
 
 
 # Words
+
+
+def test_a_card_shows_no_markup_of_a_docstring():
+    told = task_words("CartPole-v1")
+    assert "Neuronlike" in told and "](" not in told and "http" not in told
 
 
 def test_names_of_other_libraries_are_answered_on_the_command_line(capsys):

@@ -33,7 +33,7 @@ from holdfast.envs.perturb import Perturbation, perturbed
 from holdfast.evaluate import (
     CostBound,
     Evaluation,
-    Judged,
+    Limits,
     OnEpisodes,
     evaluate,
     judged_by,
@@ -335,7 +335,7 @@ class Agent:
         cost: CostFunction | str | None = None,
         env_args: Mapping[str, object] | None = None,
         trust_env: bool = False,
-        limits: Judged | Mapping[str, Judged] | None = None,
+        limits: Limits | None = None,
         perturb: Perturbation | None = None,
         cost_bound: CostBound | None = None,
         until_decided: bool = False,

@@ -270,11 +270,11 @@ def evaluate(
 
 Judged = float | str | Limit
 """A limit to judge by: a number is one on the mean."""
+Limits = Judged | Mapping[str, Judged]
+"""One for all constraints, or some by name."""
 
 
-def judged_by(
-    limits: Mapping[str, Judged], given: Judged | Mapping[str, Judged] | None
-) -> dict[str, Judged]:
+def judged_by(limits: Mapping[str, Judged], given: Limits | None) -> dict[str, Judged]:
     """The limits of training, or others: one for all, or some by name."""
     if given is None:
         return dict(limits)
