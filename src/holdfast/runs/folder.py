@@ -129,7 +129,7 @@ def _earlier_totals(folder: Folder) -> list[int]:
     data = checkpoint.read_json(file)
     run, before = data.get("run"), data.get("extended_from", [])
     total = cast(dict[str, Any], run).get("steps") if isinstance(run, dict) else None
-    totals = [*cast(list[Any], before), total] if isinstance(before, list) else [None]
+    totals: list[Any] = [*cast(list[Any], before), total] if isinstance(before, list) else [None]
     if any(type(steps) is not int for steps in totals):
         raise CheckpointError(
             f"'{file}' is damaged (run.steps and extended_from must be whole numbers); restore it "
