@@ -3,7 +3,10 @@
 shipped; and the same in Python."""
 
 import json
+import signal
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -141,3 +144,41 @@ def test_from_the_command_line_on_a_users_own_environment(tmp_path, capsys, monk
         policy(np.array([0.5]))
     with pytest.raises(ValueError, match="pass budget="):
         agent.predict(np.array([0.5]))
+
+
+COMMAND = """
+import jax, sys
+jax.config.update("jax_disable_most_optimizations", True)
+from holdfast.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="paths with a drive are no references")
+def test_killed_resumed_judged_certified_and_exported(tmp_path, capsys, monkeypatch):
+    """The whole story of a tail limit, by the commands that a user types."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tray.py").write_text(ENV)
+    sizes = "--num-envs 4 --epoch-steps 200 --hidden 8 --steps 4000 --quiet --workers 1".split()
+    train = ("train", "c-trpo", "tray.py:Tray", "--limit", "cost=4 worst 20%", *sizes, "--out")
+    assert said(capsys, *train, "whole")[0] == 0
+    killed = subprocess.Popen([sys.executable, "-c", COMMAND, *train, "run"])
+    file = tmp_path / "run/progress.csv"
+    while killed.poll() is None and not (file.exists() and file.read_bytes().count(b"\n") > 4):
+        time.sleep(0.002)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait(10) == -signal.SIGKILL and not (tmp_path / "run/done.json").exists()
+    assert said(capsys, "resume", "run", "--trust-env", "--quiet")[0] == 0
+    assert rows_without_clock(file) == rows_without_clock(tmp_path / "whole/progress.csv")
+    same(*(state_arrays(load_state(open_folder(tmp_path / n))[0]) for n in ("run", "whole")))
+    judge = ("--trust-env", "--cost-bound", "20", "--episodes", "60")
+    code, out = said(capsys, "evaluate", "run", *judge, "--json")
+    judged = json.loads(out)
+    assert code == {"yes": 0, "no": 1, "undecided": 3}[judged["safe_at_95"]]
+    assert said(capsys, "certify", "run", *judge, "--no-film")[0] in (0, 1, 3)
+    card = json.loads((tmp_path / "run/card/card.json").read_text())
+    assert card["verdict"]["cost"]["cost"]["limited"] == judged["cost"]["cost"]["limited"]
+    page = (tmp_path / "run/card/card.html").read_text()
+    assert "4 worst 20%" in page
+    code, out = said(capsys, "export", "run", "-o", "policy.onnx")
+    assert code == 0 and "same actions" in " ".join(out.split())

@@ -33,7 +33,7 @@ from holdfast.envs.perturb import Perturbation, perturbed
 from holdfast.evaluate import (
     CostBound,
     Evaluation,
-    Judged,
+    Limits,
     OnEpisodes,
     evaluate,
     judged_by,
@@ -41,7 +41,7 @@ from holdfast.evaluate import (
 )
 from holdfast.own_barrier import settled
 from holdfast.process import versions
-from holdfast.run import PresetName, Run, configure, make_run, to_json
+from holdfast.run import PresetName, Run, configure, divisible, make_run, to_json
 from holdfast.runs.checkpoint import CheckpointError, Which
 from holdfast.runs.evaluations import open_evaluator, refuse_given
 from holdfast.runs.folder import Folder, create, load_state, open_folder
@@ -170,6 +170,10 @@ class Agent:
         """
         if wandb is not None and out is None:
             raise ValueError(f"wandb={wandb} keeps its id in the run folder: give out= too.")
+        if not total_steps >= 1 or total_steps == float("inf"):
+            raise ValueError(
+                f"total_steps={total_steps} must be a number of environment steps, at least 1."
+            )
         env, cost = self._sources(env, cost)
         run = self._next_run((env, cost), int(total_steps), _plain(settings))
         self._trusted |= trust_env
@@ -246,9 +250,9 @@ class Agent:
         if self.state is None:
             settings = self._settings | known | {"steps": steps} | settings
             count = settings.get("num_envs", 0)
-            if "epoch_steps" not in settings and isinstance(count, int) and count > 0:
-                if Run().epoch_steps % count:
-                    settings["epoch_steps"] = -(-Run().epoch_steps // count) * count
+            if "epoch_steps" not in settings and isinstance(count, int):
+                if Run().epoch_steps != divisible(Run().epoch_steps, count):
+                    settings["epoch_steps"] = divisible(Run().epoch_steps, count)
             run = make_run(self._algorithm, self._preset, **settings)
         else:
             done = self.state.epoch * self.run.epoch_steps
@@ -331,7 +335,7 @@ class Agent:
         cost: CostFunction | str | None = None,
         env_args: Mapping[str, object] | None = None,
         trust_env: bool = False,
-        limits: Judged | Mapping[str, Judged] | None = None,
+        limits: Limits | None = None,
         perturb: Perturbation | None = None,
         cost_bound: CostBound | None = None,
         until_decided: bool = False,

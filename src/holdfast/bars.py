@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.live import Live
@@ -16,16 +16,25 @@ from rich.text import Text
 from holdfast.console import plain_console
 from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.make import is_task
 from holdfast.envs.probe import PROBES
 from holdfast.run import Run
-from holdfast.runs.progress import Row, costs_of
+from holdfast.runs.progress import Row, costs_of, own
 from holdfast.train.environment import describe_acting
 
 
 def training_bar(
-    run: Run, env: VecEnv, limits: Mapping[str, float], done: int = 0, about: str = ""
+    run: Run,
+    env: VecEnv,
+    limits: Mapping[str, float],
+    done: int = 0,
+    about: str = "",
+    words: Callable[[str], str] = str,
 ) -> Bar:
-    """The bar of a run that has made `done` steps; first a line on how it runs, then `about` it."""
+    """The bar of a run that has made `done` steps; first a line on how it runs, then `about` it.
+
+    `words` puts the names of settings as the user writes them.
+    """
     title = f"{run.name} on {run.env or 'your environment'}"
     console = plain_console(stderr=True)
     total = run.epochs * run.epoch_steps
@@ -34,13 +43,23 @@ def training_bar(
     how = f"{describe_acting(run, env)}{_unused(run, env)}"
     said = f"{title} ({chosen}): {total:,} steps in {epochs}, {how}"
     if run.epochs == 1:
-        about += (
-            f"\nWarning: one epoch is one update of the policy, after all {total:,} steps; train "
-            "for more steps, or choose a smaller epoch_steps, to see it learn."
+        about += words(
+            f"\nWarning: one epoch is one update of the policy, after all {total:,} steps"
+            f"{_why_so_long(run, env)}; train for more steps, or choose a smaller epoch_steps, to "
+            "see it learn."
         )
     for line in (said, *about.strip().splitlines()):
         console.print(Text(line), soft_wrap=True)
     return Bar(total, limits, title, done, console=console, final_from=_final_steps(run))
+
+
+def _why_so_long(run: Run, env: VecEnv) -> str:
+    """Why an epoch has more steps than the run was to have."""
+    if run.steps >= run.epoch_steps:
+        return ""
+    known = is_task(run.env) or facts_of(env).time_limit is not None
+    why = "" if known else ", as no time limit is declared and an episode may be long"
+    return f" ({run.steps:,} were asked for{why})"
 
 
 def _final_steps(run: Run) -> float:
@@ -140,7 +159,7 @@ class Bar:
         shown = costs_of(self.row, self.limits)
         costs = " ".join(f"{n} {against(v, b)}/{b:g}" for n, v, b in shown)
         return (
-            f"{env_steps:>11,} steps  return {self.row['ep_return']:.1f}  {costs}  "
+            f"{env_steps:>11,} steps  return {own(self.row, 'ep_return'):.1f}  {costs}  "
             f"regret {self.regret()}  {self.phase()}  "
             f"{self.row['steps_per_second']:,.0f} steps/s  {clock(self.left(env_steps))} left"
         )
@@ -172,7 +191,7 @@ class Bar:
         table = Table.grid(expand=True)
         table.add_row(self.progress)
         if self.row is not None:
-            text = Text.assemble("return ", (f"{self.row['ep_return']:.1f}", "bold cyan"))
+            text = Text.assemble("return ", (f"{own(self.row, 'ep_return'):.1f}", "bold cyan"))
             for name, cost, limit in costs_of(self.row, self.limits):
                 style = "bold red" if cost > limit else "bold green"
                 shown = against(cost, limit)

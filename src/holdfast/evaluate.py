@@ -24,7 +24,7 @@ from holdfast.core.holding import violations
 from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.stats import iqm
 from holdfast.core.tails import above, tail_mean
-from holdfast.core.verdict import COLOURS, Verdict, verdict
+from holdfast.core.verdict import COLOURS, Verdict, counted, verdict
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv, episode_cost_bounds, facts_of
 from holdfast.envs.rollout import Playing, Round, play_round
@@ -84,7 +84,7 @@ class Evaluation:
         costs = ", ".join(f"{name} {mean:.4g} of {limit:g}" for (name, limit), mean in each)
         where = f" on {self.env}" if self.env else ""
         said = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
-        return f"Evaluation({len(self.returns)} episodes{where}: {said})"
+        return f"Evaluation({counted(len(self.returns), 'episode')}{where}: {said})"
 
     @property
     def claims(self) -> dict[str, Limit]:
@@ -137,7 +137,7 @@ class Evaluation:
         how = "most likely actions" if self.deterministic else "sampled actions"
         how += f", in {self.workers} worker processes" if self.workers > 1 else ", in this process"
         where = f" on {self.env}" if self.env else ""
-        title = Text(f"{data['episodes']} fresh episodes{where}, {how}", "italic")
+        title = Text(f"{counted(data['episodes'], 'fresh episode')}{where}, {how}", "italic")
         table = Table(title=title, title_justify="left")
         names = "mean", "IQM", "worst 5 %", "proved at 95 %", "if the tail is as seen", "limit"
         for column in ("", *names):
@@ -270,11 +270,11 @@ def evaluate(
 
 Judged = float | str | Limit
 """A limit to judge by: a number is one on the mean."""
+Limits = Judged | Mapping[str, Judged]
+"""One for all constraints, or some by name."""
 
 
-def judged_by(
-    limits: Mapping[str, Judged], given: Judged | Mapping[str, Judged] | None
-) -> dict[str, Judged]:
+def judged_by(limits: Mapping[str, Judged], given: Limits | None) -> dict[str, Judged]:
     """The limits of training, or others: one for all, or some by name."""
     if given is None:
         return dict(limits)

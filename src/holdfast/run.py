@@ -326,6 +326,11 @@ def plain_limits(limits: Mapping[str, object]) -> dict[str, float | str]:
     return {name: parse_limit(limit, name).plain for name, limit in limits.items()}
 
 
+def divisible(epoch_steps: int, num_envs: int) -> int:
+    """The next multiple that gives each environment equally many steps, for epochs nobody chose."""
+    return -(-epoch_steps // num_envs) * num_envs if num_envs > 0 else epoch_steps
+
+
 def preset_changes(run: Run, preset: PresetName) -> dict[str, object]:
     """setting → value, for the settings that this run's algorithm has."""
     known = {setting.path for setting in leaves(run)}

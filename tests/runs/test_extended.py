@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run that was extended: run.json keeps the earlier totals, `--config` says what they mean."""
 
+import pytest
+
 from holdfast.cli import main
-from holdfast.runs.checkpoint import read_json
+from holdfast.runs.checkpoint import CheckpointError, read_json, write_json
 from holdfast.runs.folder import create, open_folder, write_config
 from holdfast.runs.training import extended
 from holdfast.train.environment import open_env
@@ -23,3 +25,22 @@ def test_the_earlier_totals_are_kept_and_told(tmp_path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "was extended from 200, 400 steps" in said and "other numbers" in said
     assert "extended_from" not in read_json(tmp_path / "again" / "run.json")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"run": 3},
+        {"run": {}},
+        {"run": {"steps": "many"}},
+        {"extended_from": 7},
+        {"extended_from": [""]},
+    ],
+)
+def test_totals_that_are_no_numbers_are_named(tmp_path, damage):
+    run = small(epochs=1)
+    folder = create(tmp_path / "run", run, open_env(run))
+    file = folder.path / "run.json"
+    write_json(file, read_json(file) | damage)
+    with pytest.raises(CheckpointError, match="extended_from must be whole numbers"):
+        write_config(folder)

@@ -20,7 +20,7 @@ from holdfast.bench.suite import Cell
 from holdfast.console import plain_console, styled
 from holdfast.runs.checkpoint import read_json
 from holdfast.runs.log import read_limits
-from holdfast.runs.progress import costs_of, tail
+from holdfast.runs.progress import costs_of, own, tail
 
 REFRESH, LINE = 0.5, 10.0
 """Seconds between updates of a terminal; between lines where there is none."""
@@ -96,7 +96,7 @@ class Board:
         row = self.rows.get(name, {})
         if "ep_return" not in row:
             return Text("starting")
-        said = Text(f"return {row['ep_return']:.1f}  ")
+        said = Text(f"return {own(row, 'ep_return'):.1f}  ")
         for label, cost, limit in costs_of(row, self.limits(name)):
             colour = "green" if cost <= limit else "red"
             said.append(f"{label} ").append(f"{against(cost, limit)}/{limit:g}", colour).append(

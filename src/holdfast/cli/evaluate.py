@@ -21,7 +21,7 @@ from holdfast.cli.arguments import (
     judging_limits,
 )
 from holdfast.console import plain_console
-from holdfast.core.verdict import COLOURS
+from holdfast.core.verdict import COLOURS, counted
 from holdfast.envs.perturb import Perturbation, parse_perturbations
 from holdfast.evaluate import Evaluation
 from holdfast.runs.folder import save_evaluation
@@ -104,7 +104,9 @@ def conditions(found: Mapping[Perturbation, Evaluation]) -> Table:
     """Return, costs and verdict under each condition."""
     first = next(iter(found.values()))
     how = "most likely actions" if first.deterministic else "sampled actions"
-    table = Table(title=f"{len(first.returns)} fresh episodes of each, {how}", title_justify="left")
+    table = Table(
+        title=f"{counted(len(first.returns), 'fresh episode')} of each, {how}", title_justify="left"
+    )
     table.add_column("condition")
     for name, claim in first.claims.items():
         label = "cost" if name == "cost" else f"cost: {name}"

@@ -14,7 +14,7 @@ from tyro.conf import OmitArgPrefixes, UseAppendAction
 
 from holdfast.cli.arguments import Whole, one_word, parse_args, parse_limits, whole
 from holdfast.register import PRESETS, PresetName
-from holdfast.run import Run, make_run, with_preset
+from holdfast.run import ELSEWHERE, Run, divisible, make_run, with_preset
 from holdfast.settings import Setting, changed, choices, leaves, nearest, suggested
 
 HELP = frozenset({"-h", "--help"})
@@ -134,7 +134,9 @@ def parse_run(
         fields = (*dataclasses.fields(Options), *dataclasses.fields(More))
         known = {field.name for field in fields} | {s.name for s in found}
         word = unknown[0].strip("-").replace("-", "_").partition("=")[0]
+        right = next((name for name in names_here(word) if name in known), None)
         hint = nearest(flag(word), map(flag, known), "--help shows all.")
+        hint = f"; it is {flag(right)} here." if right else hint
         raise ValueError(f"unknown option '{unknown[0]}'{hint}")
     values = {leaf.name: leaf.value for leaf in leaves(given)}
     changes = {setting.path: values[setting.name] for setting in found}
@@ -144,9 +146,22 @@ def parse_run(
             f"--cost-limit {given.cost_limit} would limit nothing, as {', '.join(limits)} have "
             f"limits of their own: give {' '.join(f'--limit {name}=NUMBER' for name in limits)}."
         )
+    if not gives_epochs(args):
+        count = cast(int, changes["num_envs"])
+        changes["epoch_steps"] = divisible(base.epoch_steps, count)
     changes |= {"limits": limits, "cost": given.cost or base.cost}
     changes |= {"env_args": base.env_args | parse_args(given.env_arg)}
     return changed(base, changes), given
+
+
+def gives_epochs(args: Sequence[str]) -> bool:
+    """Whether these arguments give the length of epochs."""
+    return any(arg.replace("_", "-").startswith("--epoch-steps") for arg in args)
+
+
+def names_here(theirs: str) -> tuple[str, ...]:
+    """Options for a name that another library has."""
+    return tuple("steps" if name == "total_steps" else name for name in ELSEWHERE.get(theirs, ()))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def command(args: list[str]) -> None:
     """holdfast train ALGO ENV [options], or with --from RUN or --config RUN/run.json instead"""
-    from holdfast.cli.options import HELP, first_look, parse_run
+    from holdfast.cli.options import HELP, first_look, gives_epochs, parse_run
 
     # In two steps: the options are the settings of the algorithm, which ALGO, --from or --config
     # has to name before they can be parsed.
@@ -33,7 +33,7 @@ def command(args: list[str]) -> None:
     ]
     if len(names) == 2 and not given:
         run, chosen = parse_run(names[0], names[1], args[2:])
-        fit = run.preset is None and not any(arg.startswith("--epoch-steps") for arg in args)
+        fit = run.preset is None and not gives_epochs(args)
         begin(run, chosen, trusted=True, fit=fit)  # the user named it
     elif not HELP.isdisjoint(args):
         parse_run(names[0] if names else "c-trpo", "ENV", ["--help"])

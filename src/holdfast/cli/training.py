@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast import process
-from holdfast.cli.words import fail
+from holdfast.cli.words import fail, for_shell
 from holdfast.console import plain_console
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def train_shown(
     done = state.epoch * run.epoch_steps if state else 0
     bar = None
     if not quiet:
-        bar = training_bar(run, env, folder.spaces.limits, done, about)
+        bar = training_bar(run, env, folder.spaces.limits, done, about, for_shell)
         extra.append(bar)
     try:
         epochs = train_in_folder(folder, env, extra, state, bar.advance if bar else None)

@@ -41,8 +41,9 @@ def for_shell(message: str) -> str:
     message = re.sub(r"\blimits=\{([^}]*)\}", lambda m: _limits(m[1]), message)
     message = re.sub(r"\blimits=NUMBER", "--limit NUMBER", message)
     message = re.sub(r"\benv_args=\{?\.\.\.\}?", "--env-arg NAME=VALUE", message)
-    return re.sub(
-        r"(?<![\w'\"\[./<-])([a-z]+(?:_[a-z]+)*)(=(?:'([^']*)'|True\b|[\w.+-]*[\w])?)?(?![\w(])",
+    value = r"(=(?:'([^']*)'|True\b|[\w.+-]*[\w])?)?"
+    return re.sub(  # but "the limit cost=5" is of a cost that is called cost
+        r"(?<![\w'\"\[./<-])(?<!the limit )([a-z]+(?:_[a-z]+)*)" + value + r"(?![\w(])",
         lambda m: _flag(m, flags),
         message,
     )

@@ -35,6 +35,11 @@ COLOURS: dict[Answer, str] = {"yes": "green", "no": "red", "undecided": "yellow"
 FEWEST = 10  # episodes below which nothing is indicated: neither spread nor skewness is known
 
 
+def counted(number: int, noun: str) -> str:
+    """1 episode, 2 episodes, 20,000 episodes."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 @dataclass(frozen=True)
 class Bounds:
     """One-sided confidence bounds on what is limited (the mean, the tail, the chance), and what
@@ -114,7 +119,7 @@ class Verdict:
         start, show = f"Safe, proved at {self.level:.0%}: {self.safe}", claim.shown
         seen = f"mean cost {self.mean[i]:.2f}"
         seen += "" if claim.kind == "mean" else f", {claim.kind} {show(self.value[i])}"
-        given = f"({self.episodes} episodes, {seen}, limit {claim})."
+        given = f"({counted(self.episodes, 'episode')}, {seen}, limit {claim})."
         low, high = show(self.proved.lower[i]), show(self.proved.upper[i])
         if self.safe == "no":
             return f"{start}; the {cost} is above {low} {given}"

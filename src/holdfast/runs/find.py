@@ -83,7 +83,7 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
             usual = _usual(few, varying)
             for run in few:
                 values = [
-                    f"{key.rsplit('.', 1)[-1]}={_short(run.config.get(key))}"
+                    _named(key, run.config.get(key))
                     for key in varying
                     if (key, run.config.get(key)) not in usual
                 ]
@@ -128,6 +128,13 @@ def _names_a_setting(key: str) -> bool:
     return key.rsplit(".", 1)[-1] not in UNNAMED and not key.startswith(
         ("logger_cfgs.", "versions.")
     )
+
+
+def _named(key: str, value: Scalar) -> str:
+    """A setting in a label; a limit that a run does not have is not the value None."""
+    name = key.rsplit(".", 1)[-1]
+    missing = value is None and "limits" in key.split(".")[:-1]
+    return f"{name} not limited" if missing else f"{name}={_short(value)}"
 
 
 def _short(value: Scalar) -> str:

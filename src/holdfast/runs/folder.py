@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import gymnasium as gym
 import jax
@@ -127,8 +127,15 @@ def _earlier_totals(folder: Folder) -> list[int]:
     if not file.exists():
         return []
     data = checkpoint.read_json(file)
-    total, before = data["run"]["steps"], list(data.get("extended_from", []))
-    return before if total == folder.run.steps else [*before, total]
+    run, before = data.get("run"), data.get("extended_from", [])
+    total = cast(dict[str, Any], run).get("steps") if isinstance(run, dict) else None
+    totals: list[Any] = [*cast(list[Any], before), total] if isinstance(before, list) else [None]
+    if any(type(steps) is not int for steps in totals):
+        raise CheckpointError(
+            f"'{file}' is damaged (run.steps and extended_from must be whole numbers); restore it "
+            "from a copy."
+        )
+    return totals[:-1] if total == folder.run.steps else totals
 
 
 def _own(native: gym.Space[Any], plain: gym.Space[Any]) -> dict[str, Any] | None:

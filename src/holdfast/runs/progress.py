@@ -68,9 +68,15 @@ class ProgressFile:
 
 
 def costs_of(row: Row, limits: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """(name, cost, limit) of each constraint."""
-    column = lambda name: row.get(f"ep_cost/{name}" if len(limits) > 1 else "ep_cost", 0.0)
-    return [(name, float(column(name)), limit) for name, limit in limits.items()]
+    """(name, cost, limit) of each constraint, as regret counts it: this epoch's own cost."""
+    part = lambda name: f"/{name}" if len(limits) > 1 else ""
+    return [(name, own(row, "ep_cost", part(name)), limit) for name, limit in limits.items()]
+
+
+def own(row: Row, name: str, part: str = "") -> float:
+    """What an episode of this epoch brought; where that is not logged, the smoothed value."""
+    raw = float(row.get(f"{name}_raw{part}", np.nan))
+    return float(row.get(f"{name}{part}", 0.0)) if np.isnan(raw) else raw
 
 
 def write_rows(file: Path, rows: Sequence[Row]) -> None:

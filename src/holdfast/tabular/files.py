@@ -24,7 +24,10 @@ FIELDS = ("reward", "cost", "cost_limit", "initial", "gamma")
 
 def read_cmdp(file: str | Path) -> FiniteCMDP:
     """Read a CMDP from a JSON file; a ValueError names what is missing or wrong."""
-    data = json_value(content(Path(file), LARGEST), file)
+    try:
+        data = json_value(content(Path(file), LARGEST), file)
+    except FileNotFoundError:
+        raise ValueError(f"there is no file '{file}'; check the path.") from None
     if not isinstance(data, dict):
         raise ValueError(f"{file} must hold one JSON object with the fields {', '.join(FIELDS)}.")
     missing = [name for name in FIELDS if name not in data]

@@ -20,7 +20,7 @@ from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.make import is_task, make_env
 from holdfast.own_barrier import ensure_barrier
-from holdfast.run import Run
+from holdfast.run import Run, divisible
 
 FEWEST_EPISODES, FEWEST_EPOCHS, UNKNOWN_LENGTH = 20, 10, 1000
 """Episodes of an epoch and epochs of a run that epochs are fitted to; steps of an episode without
@@ -217,7 +217,7 @@ def with_fitting_epochs(run: Run, env: VecEnv) -> Run:
     longest = facts_of(env).time_limit or UNKNOWN_LENGTH
     least = max(FEWEST_EPISODES, run.num_envs) * longest
     wanted = max(least, min(run.epoch_steps, -(-run.steps // FEWEST_EPOCHS)))
-    return replace(run, epoch_steps=-(-wanted // run.num_envs) * run.num_envs)
+    return replace(run, epoch_steps=divisible(wanted, run.num_envs))
 
 
 def steps_in_lockstep(run: Run) -> bool:

@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.verdict import counted
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource
@@ -25,6 +26,10 @@ class Chance:
     lengths: NDArray[np.int64]
     in_parts: bool = False
     """Whether the environment alone would add these costs up to one."""
+
+    def __repr__(self) -> str:
+        each = ", ".join(f"{name} {x.mean():.4g}" for name, x in self.costs.items())
+        return f"Chance({counted(len(self.lengths), 'episode')} of random actions: mean {each})"
 
     def __str__(self) -> str:
         shown = self.costs | (

@@ -41,10 +41,19 @@ def load(name: str) -> Any:
     value: Any = import_place(place)
     for part in attribute.split("."):
         if not hasattr(value, part):
-            known = [word for word in vars(value) if not word.startswith("_")]
+            known = _defined(value)
             raise ValueError(f"'{place}' has no {part!r}{nearest(part, known)}")
         value = getattr(value, part)
     return value
+
+
+def _defined(place: Any) -> list[str]:
+    """Public names of a module or class, without the modules that it imports."""
+    return [
+        name
+        for name, value in vars(place).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    ]
 
 
 def import_place(place: str) -> ModuleType:

@@ -93,10 +93,7 @@ class Description:
     def __str__(self) -> str:
         bounds = sorted(set(zip(self.action_low, self.action_high, strict=True)))
         spans = ", ".join(f"[{low:g}, {high:g}]" for low, high in bounds)
-        one = lambda name: name.removesuffix("s").replace("_", " ")
-        world = ", ".join(
-            f"{number} {name if number > 1 else one(name)}" for name, number in self.objects
-        )
+        world = ", ".join(_several(name, number) for name, number in self.objects)
         lines = [
             f"{self.env_id}: {self.aim}",
             f"observations  {self.observation_size} numbers",
@@ -127,11 +124,16 @@ def summaries(kind: Literal["velocity", "navigation"]) -> dict[str, str]:
     }
 
 
+def _several(name: str, number: int) -> str:
+    """8 hazards, 1 vase: names of kinds are plurals where a world can hold several."""
+    return f"{number} {name if number > 1 else name.removesuffix('s').replace('_', ' ')}"
+
+
 def _dangers(level: Level) -> str:
     """Of what a step can cost, how much there is."""
     harmless = ("goal", "circle", "buttons", "push_box")
     costly = [kind for kind in level.kinds if kind.name not in harmless]
-    said = ", ".join(f"{kind.number} {kind.name}" for kind in costly)
+    said = ", ".join(_several(kind.name, kind.number) for kind in costly)
     return f"; {said.replace('sigwalls', 'walls')}" if said else "; no hazards"
 
 

@@ -16,7 +16,7 @@ from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.perturb import parse_perturbations
-from holdfast.evaluate import CostBound, OnEpisodes
+from holdfast.evaluate import CostBound, Limits, OnEpisodes
 from holdfast.runs.checkpoint import write_atomic
 from holdfast.ship.certify.card import Judged
 from holdfast.ship.certify.card import describe as described
@@ -40,7 +40,7 @@ def certify(
     seed: int = 1_000_000,
     deterministic: bool = False,
     cost_bound: CostBound | None = None,
-    limits: float | Mapping[str, float] | None = None,
+    limits: Limits | None = None,
     film: bool = True,
     trust_env: bool = False,
     perturb: Sequence[str] = (),

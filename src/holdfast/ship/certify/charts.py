@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.verdict import counted
+
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 230, 46, 36, 36
 Floats = NDArray[np.float64]
 
@@ -26,7 +28,7 @@ def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
     )
     lines = _mark(x(limit), f"limit {limit:g}", "limit", TOP - 6)
     lines += _mark(x(mean), f"mean {mean:.3g}", "mean", TOP - 20)
-    label = f"Histogram of the {name} of {len(costs)} episodes"
+    label = f"Histogram of the {name} of {counted(len(costs), 'episode')}"
     return _svg(label, bars + lines + _axes(0.0, most, float(counts.max()), name, "episodes"))
 
 

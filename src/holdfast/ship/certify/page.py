@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from holdfast.core.limits import parse_limit
+from holdfast.core.verdict import counted
 from holdfast.evaluate import interval
 from holdfast.ship.certify import charts
 from holdfast.ship.certify.card import Judged, digest
@@ -143,7 +144,7 @@ def _costs(data: dict[str, Any], judged: Judged) -> str:
     said = (
         f"<p>Episodes over a limit: {rate['estimate']:.1%}, 95 % interval {low:.1%} to {high:.1%}. "
         f"Return: {verdict['return']['mean']:.1f} on average, sd {verdict['return']['sd']:.1f}, "
-        f"over {verdict['episodes']:,} episodes.</p>"
+        f"over {counted(verdict['episodes'], 'episode')}.</p>"
     )
     label = "Probability that an episode exceeds a limit, with its 95 % interval"
     return (

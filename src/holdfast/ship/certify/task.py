@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +26,8 @@ MEANING = {
     "cost_velocity": "1 in a step above the speed limit",
 }
 """Entry of a native task's `info` → what it counts."""
+LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
+"""Of Markdown, in docstrings: its words are kept."""
 UNKNOWN = "The environment has no description; `--describe` adds one."
 
 
@@ -87,7 +90,8 @@ def _paragraph(thing: Any) -> str:
     kind = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     text = inspect.cleandoc(kind.__doc__ or "") if thing is not None else ""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return " ".join("\n".join(lines).strip().partition("\n\n")[0].split())
+    words = " ".join("\n".join(lines).strip().partition("\n\n")[0].split())
+    return LINK.sub(r"\1", words)
 
 
 def _sentence(words: str) -> str:

@@ -59,7 +59,8 @@ def _draw(axes: Sequence[Axes], episode: Episode, limits: Mapping[str, float]) -
         )  # fmt: skip
     for axis in (top, middle):
         events = steps[episode.costs.sum(1) > 0]
-        axis.plot(events, np.zeros(len(events)), "|", color=RED, ms=8, clip_on=False)
+        if len(events):  # marks without a place would leave the layout no room
+            axis.plot(events, np.zeros(len(events)), "|", color=RED, ms=8, clip_on=False)
         axis.grid(alpha=0.25)
     if len(limits) > 1:
         middle.legend(frameon=False, fontsize=8)
