@@ -21,10 +21,10 @@ import numpy as np
 
 from holdfast import Agent
 from holdfast.cli.demo import DEMO_EPISODES, demo_run
+from holdfast.files import write_atomic
 from holdfast.process import use_compilation_cache
-from holdfast.runs.checkpoint import write_atomic
+from holdfast.records.rows import read_progress
 from holdfast.runs.folder import create, load_state, open_folder
-from holdfast.runs.progress import read_progress
 from holdfast.runs.training import train_in_folder
 from holdfast.train.environment import open_env
 

@@ -30,13 +30,13 @@ from jax import Array
 
 from holdfast.core.critic import values
 from holdfast.core.estimate import gae
-from holdfast.core.holding import calibration, excursions
 from holdfast.core.linearise import Product, conjugate_gradients, linearise
 from holdfast.core.policies import Policy
 from holdfast.core.types import sampled_batch
 from holdfast.envs.rollout import Rollout
+from holdfast.records.excursions import calibration, excursions
+from holdfast.records.rows import read_rows
 from holdfast.runs.folder import load_state, open_folder
-from holdfast.runs.progress import read_rows
 from holdfast.train.environment import open_env
 from holdfast.train.epoch import collect_epoch
 from holdfast.train.state import reset_state

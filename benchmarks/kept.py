@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.bench.suite import Cell, cells, label_of, load_suite, shipped
-from holdfast.runs.progress import read_rows
+from holdfast.records.rows import read_rows
 
 RECORDS = ("run.json", "progress.csv", "done.json")
 EXPERIMENTS = ("benchmark", "ablation")

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from holdfast import Agent
+from holdfast.records.rows import read_progress
 from holdfast.runs.checkpoint import saved_epochs
-from holdfast.runs.progress import read_progress
 from holdfast.ship.film import Address, Film
 from holdfast.ship.film.views import View, open_view
 

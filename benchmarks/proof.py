@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from cells import compared, draw_cells, half_and_whole, told_cells
-from holdfast.core.stats import Array, Estimate, bootstrap, iqm, mean
+from holdfast.records.statistics import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, column, grouped, keep, not_run, outcomes, published
 from paired import DEFAULT, WHITE, again, beside, crossings, demo, finals, screened, slow
 from picture import PUBLISHED, draw

@@ -44,9 +44,9 @@ from holdfast.envs.ray_workers import on_cluster
 from holdfast.envs.worker import Process, Start, pickled, stop
 from holdfast.envs.workers import shares
 from holdfast.process import cores
+from holdfast.records.rows import read_rows
 from holdfast.run import Run
 from holdfast.runs.folder import load_state, open_folder, state_arrays
-from holdfast.runs.progress import read_rows
 from holdfast.train import train
 from holdfast.train.environment import Spaces, open_env
 from holdfast.train.epoch import TIME_COLUMNS, actor_of, collect_epoch

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.runs.progress import read_progress
+from holdfast.records.rows import read_progress
 
 
 def attained(bound: ArrayLike, realised: ArrayLike) -> tuple[float, float]:

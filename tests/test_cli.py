@@ -14,8 +14,8 @@ from holdfast import cli
 from holdfast.algorithms import ALGORITHMS
 from holdfast.cli.arguments import parse_limits, whole
 from holdfast.cli.options import grouped, parse_run
+from holdfast.records.rows import read_rows
 from holdfast.run import make_run
-from holdfast.runs.progress import read_rows
 
 QUICK = (
     "--steps 400 --epoch-steps 200 --num-envs 4 --hidden 8 --critic-passes 1 --cg-steps 3".split()

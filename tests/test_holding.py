@@ -14,7 +14,7 @@ import pytest
 from holdfast.core.linearise import linearise
 from holdfast.core.trust_region import TrustRegion
 from holdfast.exact import exact_batch, tabular_policy
-from holdfast.runs.progress import read_rows
+from holdfast.records.rows import read_rows
 from holdfast.tabular.cmdp import toy, two_action_policy
 
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ MODULES = (
     "holdfast.train",
     "holdfast.evaluate",
     "holdfast.core.verdict",
-    "holdfast.core.stats",
+    "holdfast.records.statistics",
     "holdfast.envs.perturb",
     "holdfast.envs.native",
     "holdfast.report",

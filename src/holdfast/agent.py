@@ -39,14 +39,15 @@ from holdfast.evaluate import (
     judged_by,
     limits_elsewhere,
 )
+from holdfast.files import CheckpointError
 from holdfast.own_barrier import settled
 from holdfast.process import versions
+from holdfast.records.rows import EVALUATIONS, Row, rows_until
 from holdfast.run import PresetName, Run, configure, make_run, to_json
-from holdfast.runs.checkpoint import CheckpointError, Which
-from holdfast.runs.evaluations import open_evaluator, refuse_given
+from holdfast.runs.checkpoint import Which
+from holdfast.runs.evaluator import open_evaluator, refuse_given
 from holdfast.runs.folder import Folder, create, load_state, open_folder
 from holdfast.runs.plot import plot_columns
-from holdfast.runs.progress import EVALUATIONS, Row, rows_until
 from holdfast.runs.sinks import Sink, TensorBoard, WandB, closed_after
 from holdfast.runs.spaces import describe_space
 from holdfast.runs.storage import local_copy

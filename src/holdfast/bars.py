@@ -17,8 +17,8 @@ from holdfast.console import plain_console
 from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.probe import PROBES
+from holdfast.records.rows import Row, costs_of
 from holdfast.run import Run
-from holdfast.runs.progress import Row, costs_of
 from holdfast.train.environment import describe_acting
 
 

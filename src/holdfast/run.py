@@ -425,3 +425,8 @@ def from_json(given: object) -> Run:
     rest = {key: value for key, value in data.items() if key != "algorithm"}
     rest.setdefault("noise_time", 0.0)  # runs of versions without this setting were white
     return built(Run, rest, "run", algorithm=algorithm)
+
+
+def default_settings(algorithm: str) -> dict[str, object]:
+    """What a run.json means that names an algorithm and nothing else; empty for an unknown one."""
+    return to_json(from_json({"name": algorithm})) if algorithm in ALGORITHMS else {}

@@ -17,7 +17,7 @@ import pytest
 from holdfast import Agent
 from holdfast.cli import main
 from holdfast.core.limits import parse_limit
-from holdfast.core.stats import cost_regret
+from holdfast.records.statistics import cost_regret
 from holdfast.ship.certify import card, certify, charts, page, task
 from holdfast.ship.certify.history import Excursion, excursions, history
 from small_runs import rows_without_clock

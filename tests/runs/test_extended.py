@@ -2,7 +2,7 @@
 """A run that was extended: run.json keeps the earlier totals, `--config` says what they mean."""
 
 from holdfast.cli import main
-from holdfast.runs.checkpoint import read_json
+from holdfast.files import read_json
 from holdfast.runs.folder import create, open_folder, write_config
 from holdfast.runs.training import extended
 from holdfast.train.environment import open_env

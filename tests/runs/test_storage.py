@@ -12,13 +12,13 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from holdfast import Agent, cli, make_env, make_run
 from holdfast.bench.ray_tasks import work
+from holdfast.records.rows import read_rows
 from holdfast.report import report
 from holdfast.run import to_json
 from holdfast.runs import places as kept
 from holdfast.runs import storage
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.places import Disk, Remote, StorageError, confined, is_uri, place_of
-from holdfast.runs.progress import read_rows
 from holdfast.runs.storage import Outbox, contents, deliver, fetch, in_order, runs_under
 from holdfast.runs.training import train_in_folder
 

@@ -23,9 +23,10 @@ from holdfast.bench.scheduler import BUSY
 from holdfast.bench.suite import Cell
 from holdfast.bench.train_cell import training
 from holdfast.cluster import Unequal, connect, first_line, refuse_versions
+from holdfast.files import locked
 from holdfast.process import thread_limits, versions
 from holdfast.run import to_json
-from holdfast.runs.checkpoint import locked, saved_epochs
+from holdfast.runs.checkpoint import saved_epochs
 from holdfast.runs.places import Disk, Place, StorageError, place_of
 from holdfast.runs.storage import Files, Outbox, contents, deliver
 

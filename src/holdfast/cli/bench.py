@@ -17,10 +17,11 @@ from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, sh
 from holdfast.cli.arguments import WholeOrNone
 from holdfast.console import plain_console, styled
 from holdfast.envs.foreign.references import refuse_untrusted
+from holdfast.files import read_json, write_json
 from holdfast.own_barrier import barrier_name
 from holdfast.process import cores
 from holdfast.run import from_json
-from holdfast.runs.checkpoint import read_json, saved_epochs, write_json
+from holdfast.runs.checkpoint import saved_epochs
 from holdfast.runs.places import here
 from holdfast.runs.storage import fetch, runs_under
 from holdfast.settings import leaves

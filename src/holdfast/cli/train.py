@@ -74,8 +74,8 @@ def train_from(origin: str, args: list[str]) -> None:
 def train_again(config: str, args: list[str]) -> None:
     """The run of a run.json once more, in a new folder; flags change what they name."""
     from holdfast.cli.options import parse_run
+    from holdfast.files import read_json
     from holdfast.run import from_json
-    from holdfast.runs.checkpoint import read_json
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.storage import local_copy
     from holdfast.runs.trust import is_remembered

@@ -19,8 +19,8 @@ from holdfast.bench.suite import Cell
 from holdfast.cli.arguments import Whole, WholeOrNone
 from holdfast.cli.options import HELP, parse_run
 from holdfast.console import plain_console
+from holdfast.files import locked, write_atomic
 from holdfast.process import cores
-from holdfast.runs.checkpoint import locked, write_atomic
 from holdfast.runs.folder import plain_word
 from holdfast.runs.places import here
 from holdfast.train.environment import Spaces, open_env

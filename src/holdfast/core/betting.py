@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from holdfast.core.stats import Array
+from holdfast.records.statistics import Array
 
 STAKES: Array = np.exp2(-np.arange(10.0))
 WEIGHTS: Array = STAKES / STAKES.sum()

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from holdfast.core import betting
-from holdfast.core.stats import Array
+from holdfast.records.statistics import Array
 
 SHARED = np.arange(4) / 4
 """ν among which the capital is shared, in units of the limit."""

@@ -26,8 +26,8 @@ from scipy import special  # scipy.stats would cost half a second at every start
 
 from holdfast.core import betting, tail_bounds
 from holdfast.core.limits import Limit, parse_limit
-from holdfast.core.stats import Array, Estimate
 from holdfast.core.tails import above, quantile
+from holdfast.records.statistics import Array, Estimate
 
 Answer = Literal["yes", "no", "undecided"]
 COLOURS: dict[Answer, str] = {"yes": "green", "no": "red", "undecided": "yellow"}

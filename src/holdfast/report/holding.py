@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
-from holdfast.core.stats import Array
+from holdfast.records.evaluations import Acting, read_evaluation, read_violations
+from holdfast.records.excursions import calibration, excursions, growth, safe_from, violations
+from holdfast.records.log import RunLog
+from holdfast.records.statistics import Array
 from holdfast.report.finals import Final, Pair, cost_curve, regret_column
-from holdfast.runs.folder import Acting, read_evaluation, read_violations
-from holdfast.runs.log import RunLog
 
 
 @dataclass(frozen=True)

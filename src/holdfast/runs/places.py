@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from holdfast.files import CheckpointError, write_atomic
 from holdfast.process import pip_install
-from holdfast.runs.checkpoint import CheckpointError, write_atomic
 
 TRIES, PAUSE = 4, 1.0
 """How often a remote storage is asked, and seconds before the second time; doubled each time."""

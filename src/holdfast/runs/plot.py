@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.stats import Array
+from holdfast.records.rows import read_evaluations, read_progress
+from holdfast.records.statistics import Array
 from holdfast.run import Run
 from holdfast.runs.folder import Folder
-from holdfast.runs.progress import read_evaluations, read_progress
 
 BLUE, RED, GREY = "#2a6fbb", "#c23b3b", "#8a8a8a"
 COLOURS = (BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f")

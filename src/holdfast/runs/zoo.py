@@ -17,8 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from holdfast.reading import MB, content
-from holdfast.runs.checkpoint import CheckpointError, read_json, write_json
+from holdfast.files import MB, CheckpointError, content, read_json, write_json
 from holdfast.runs.places import confined
 from holdfast.settings import nearest
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from holdfast.files import write_atomic
 from holdfast.run import Run, make_run
-from holdfast.runs.checkpoint import write_atomic
 from holdfast.settings import leaves
 from holdfast.tune.space import tuned
 from holdfast.tune.study import Study, Trial, winner

@@ -17,7 +17,7 @@ from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.perturb import parse_perturbations
 from holdfast.evaluate import CostBound, OnEpisodes
-from holdfast.runs.checkpoint import write_atomic
+from holdfast.files import write_atomic
 from holdfast.ship.certify.card import Judged
 from holdfast.ship.certify.card import describe as described
 from holdfast.ship.certify.history import history

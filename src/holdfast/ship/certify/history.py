@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.holding import stretches
-from holdfast.runs.progress import Row
+from holdfast.records.excursions import stretches
+from holdfast.records.rows import Row
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.reading import MALFORMED
+from holdfast.files import MALFORMED, read_json
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import write_rows
@@ -73,7 +73,7 @@ def add_policy(folder: Folder, target: Path, episodes: int) -> dict[str, Any]:
     checkpoint.save(draft, state.epoch, state_arrays(replace(state, env=None)), 1)
     (draft / "done.json").write_bytes(b"{}\n")
     _, data = certify(draft, episodes=episodes, film=False)
-    card = checkpoint.read_json(data)
+    card = read_json(data)
     result = agent.evaluate(episodes=episodes)  # the episodes that the card was made from
     summary = result.summary()
     shutil.rmtree(target, ignore_errors=True)

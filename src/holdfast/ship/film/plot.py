@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.runs.checkpoint import write_atomic
+from holdfast.files import write_atomic
 from holdfast.runs.plot import BLUE, COLOURS, GREY, RED
 from holdfast.ship.film.episode import Episode
 

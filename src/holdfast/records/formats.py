@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs look like on disk: our folders, those of SafePO and OmniSafe, published tables."""
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from holdfast.files import MALFORMED, MB, json_value, read_json, reason, refuse_links
 from holdfast.process import optional
-from holdfast.reading import MALFORMED, MB, json_value, reason, refuse_links
-from holdfast.run import from_json, to_json
-from holdfast.runs.checkpoint import read_json
-from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted, read_limits
-from holdfast.runs.progress import EVALUATIONS, NAMES, read_evaluations, read_progress
+from holdfast.records.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted, read_limits
+from holdfast.records.rows import EVALUATIONS, NAMES, read_evaluations, read_progress
 
 # Columns of a published Parquet table: what tells runs apart, what it needs, what is progress.
 IDENTITY = ("experiment", "variant", "algorithm", "task", "seed", "run_started")
@@ -31,7 +28,7 @@ def read_run(folder: Path) -> RunLog:
     refuse_links(folder, ("run.json", "progress.csv", EVALUATIONS))
     record = read_json(folder / "run.json")
     run: dict[str, Any] = record["run"]
-    config = dotted(with_defaults(run)) | dotted(record.get("versions") or {}, "versions.")
+    config = dotted(run) | dotted(record.get("versions") or {}, "versions.")
     config.pop("name", None)
     budget = run.get("steps")
     return RunLog(
@@ -47,17 +44,6 @@ def read_run(folder: Path) -> RunLog:
         path=str(folder),
         evaluations=read_evaluations(folder),
     )
-
-
-def with_defaults(given: dict[str, Any]) -> dict[str, Any]:
-    """A run of an earlier version with the settings that have come since; they were as by default.
-
-    What this version cannot read stays as it is: a report needs few of its settings.
-    """
-    try:
-        return json.loads(json.dumps(to_json(from_json(given))))
-    except MALFORMED:
-        return given
 
 
 def read_foreign(folder: Path) -> RunLog:

@@ -19,11 +19,12 @@ from holdfast.core.verdict import FEWEST
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import is_given
 from holdfast.evaluate import Evaluation, evaluate
+from holdfast.records.rows import EVALUATIONS, Row, read_rows
 from holdfast.run import Run
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import BEST
 from holdfast.runs.folder import state_arrays
-from holdfast.runs.progress import EVALUATIONS, ProgressFile, Row, read_rows
+from holdfast.runs.progress import ProgressFile
 from holdfast.train import Epoch
 from holdfast.train.environment import Given, Spaces, open_env
 from holdfast.train.state import EVALUATION, State, actor_of

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.records.find import load
+from holdfast.records.rows import read_progress, read_rows
+from holdfast.report import load_runs
 from holdfast.run import make_run, to_json
-from holdfast.runs.find import load
-from holdfast.runs.progress import read_progress, read_rows
 
 HEADER = "epoch,env_steps,ep_return,ep_cost,ep_length,cost_regret,kl"
 
@@ -134,11 +135,11 @@ def test_settings_that_came_later_tell_no_runs_apart(tmp_path: Path):
         folder = write_run(tmp_path / f"seed{seed}", {"name": "c-trpo"})
         run = {k: v for k, v in data.items() if k not in missing} | {"seed": seed}
         (folder / "run.json").write_text(json.dumps({"run": run, "limits": {"cost": 25.0}}))
-    assert {run.label for run in load([tmp_path])[0]} == {"c-trpo"}
+    assert {run.label for run in load_runs([tmp_path])[0]} == {"c-trpo"}
     run |= {"seed": 2, "encoder": "gru"}
     folder = write_run(tmp_path / "seed2", {"name": "c-trpo"})
     (folder / "run.json").write_text(json.dumps({"run": run, "limits": {"cost": 25.0}}))
-    labels = {run.label for run in load([tmp_path])[0]}
+    labels = {run.label for run in load_runs([tmp_path])[0]}
     assert labels == {"c-trpo (encoder=mlp)", "c-trpo (encoder=gru)"}
 
 

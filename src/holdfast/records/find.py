@@ -15,15 +15,14 @@ and runs that their authors withdrew are marked.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.reading import MALFORMED, reason
-from holdfast.runs.checkpoint import read_json
-from holdfast.runs.formats import read_foreign, read_parquet, read_run
-from holdfast.runs.log import PUBLISHED_LIMIT, RunLog, Scalar, complete
+from holdfast.files import MALFORMED, read_json, reason
+from holdfast.records.formats import read_foreign, read_parquet, read_run
+from holdfast.records.log import PUBLISHED_LIMIT, RunLog, Scalar, complete
 
 # Logging and placement settings: they do not change what was run.
 UNNAMED = frozenset(
@@ -31,18 +30,27 @@ UNNAMED = frozenset(
     "save_every keep workers vectorise evaluate_every evaluate_episodes sinks wandb "
     "write_terminal use_eval experiment variant".split()
 )
+TABLES = ("versions.", "limits.", "env_args.")
+"""What a run may name as it likes: it has no defaults."""
 LENGTH = "steps"
 """Names a setting within a suite, which states it on purpose: the final phase and learning rates
 that decay depend on where a run ends. Of runs on their own it does not: the report compares them at
 the steps that they have in common, and of one seed it takes the longest."""
 
 
+Defaults = Callable[[str], Mapping[str, Scalar]]
+"""The settings of an algorithm that a run of an earlier version had without naming them."""
+
+
 def load(
-    paths: Iterable[str | Path], cost_limit: float = PUBLISHED_LIMIT
+    paths: Iterable[str | Path],
+    cost_limit: float = PUBLISHED_LIMIT,
+    defaults: Defaults = lambda algorithm: {},
 ) -> tuple[tuple[RunLog, ...], tuple[str, ...]]:
     """All runs under `paths`, labelled, and a sentence for each folder that holds no readable run.
 
-    `cost_limit` stands in where files state none (tables of published results).
+    `cost_limit` stands in where files state none (tables of published results). `defaults` are
+    asked only where runs of several versions meet; `holdfast.report.load_runs` gives them.
     """
     runs: list[RunLog] = []
     skipped: list[str] = []
@@ -55,7 +63,28 @@ def load(
                 runs.extend(_read(found, cost_limit))
             except (OSError, *MALFORMED) as error:
                 skipped.append(f"{found}: {reason(error)}")
-    return labelled(_without_duplicates(runs, skipped)), tuple(skipped)
+    runs = _without_duplicates(_with_defaults(runs, defaults), skipped)
+    return labelled(runs), tuple(skipped)
+
+
+def _with_defaults(runs: Sequence[RunLog], defaults: Defaults) -> list[RunLog]:
+    """Our runs, those of earlier versions with the settings that others of their algorithm name."""
+    named: dict[str, set[str]] = {}
+    for run in runs:
+        if run.source == "holdfast":
+            settings = {key for key in run.config if not key.startswith(TABLES)}
+            named.setdefault(run.algorithm, set()).update(settings)
+    known: dict[str, Mapping[str, Scalar]] = {}
+    result: list[RunLog] = []
+    for run in runs:
+        lacks = named.get(run.algorithm, set()) - run.config.keys()
+        if run.source == "holdfast" and lacks:
+            if run.algorithm not in known:
+                known[run.algorithm] = defaults(run.algorithm)
+            since = {k: v for k, v in known[run.algorithm].items() if k in lacks}
+            run = replace(run, config=since | dict(run.config))
+        result.append(run)
+    return result
 
 
 def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:

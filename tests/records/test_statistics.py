@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import trim_mean
 
-from holdfast.core import stats
+from holdfast.records import statistics as stats
 
 
 def test_iqm_cuts_a_quarter_at_each_end():

@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
-from holdfast.core.stats import cost_regret
+from holdfast.records.excursions import calibration, excursions, growth, safe_from, violations
+from holdfast.records.statistics import cost_regret
 from worst_case import attained
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.core.stats import Array, cost_regret
+from holdfast.records.statistics import Array, cost_regret
 
 Scalar = str | int | float | bool | None
 PUBLISHED_LIMIT = 25.0

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of strangers: plain files inside their folder, no larger or deeper than expected.
+"""Files: read with care, as others may have written them, and written as a whole or not at all.
 
 Every reader of a run folder, a suite or a CMDP begins here, so that a file can neither name another
 one, nor never end, nor fill the memory before anybody has looked at it.
 """
 
 import json
-from collections.abc import Iterable
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, cast
+from typing import IO, Any, cast
 
 MB = 1 << 20
+LARGEST = 16 * MB
+"""Bytes that a JSON file of a run can have."""
 DEEPEST = 100
 """Levels of nested lists and tables; settings and spaces have a dozen."""
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, AssertionError)
@@ -80,3 +86,81 @@ def refuse_links(folder: Path, names: Iterable[str]) -> None:
                 f"'{place}' is a link to '{place.resolve()}', outside of its folder: put there "
                 "what it points to."
             )
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be written or read, with the reason and the remedy."""
+
+
+class Busy(CheckpointError):
+    """Another process writes there."""
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(file: Path) -> Generator[bool]:
+    """Hold a lock that ends with this process, however it dies; False if another one holds it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as handle:
+        try:
+            _take(handle.fileno())
+            mine = True
+        except (BlockingIOError, PermissionError):
+            mine = False
+        except OSError:  # a file system without locks: one process at a time is up to the user
+            mine = True
+        yield mine
+
+
+def write_durably(file: IO[bytes], content: bytes) -> None:
+    """Write it, down to the disk."""
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace a file as a whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write_durably(file, content)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    write_atomic(path, (json.dumps(data, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; one clear sentence if it is missing or damaged."""
+    try:
+        data = json_value(content(path, LARGEST), path.name)
+    except (FileNotFoundError, NotADirectoryError):
+        raise CheckpointError(
+            f"'{path.parent}' is not a run folder: it has no {path.name}; "
+            "`holdfast train` makes one."
+        ) from None
+    except ValueError as error:
+        raise CheckpointError(
+            f"'{path}' is damaged ({error}); restore it from a copy or train anew."
+        ) from None
+    if not isinstance(data, dict):
+        raise CheckpointError(f"'{path}' is damaged (not a JSON object); restore it from a copy.")
+    return data
