@@ -34,7 +34,7 @@ from holdfast.core.linearise import Product, conjugate_gradients, linearise
 from holdfast.core.policies import Policy
 from holdfast.core.types import sampled_batch
 from holdfast.envs.rollout import Rollout
-from holdfast.records.excursions import calibration, excursions
+from holdfast.records.excursions import calibration, mean_excursion
 from holdfast.records.rows import read_rows
 from holdfast.runs.folder import load_state, open_folder
 from holdfast.train.environment import open_env
@@ -214,7 +214,7 @@ def run_row(path: Path) -> dict[str, object]:
     limit = next(iter(folder.spaces.limits.values()))
     raw = column("ep_cost_raw")
     late = [max(c - limit, 0.0) for c, n in zip(raw, column("env_steps"), strict=True) if n > 3e5]
-    out = excursions(raw, limit)
+    out = mean_excursion(raw, limit)
     found: dict[str, object] = {
         "run": path.name,
         "return": round(column("ep_return")[-1], 1),

@@ -36,9 +36,9 @@ from rich.console import Console
 
 from holdfast import make_run
 from holdfast.bench.board import Board
-from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell
+from holdfast.cluster.tasks import Ray
 from holdfast.envs.make import find_source
 from holdfast.envs.ray_workers import on_cluster
 from holdfast.envs.worker import Process, Start, pickled, stop

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core import betting
+from holdfast.judge import betting
 
 Array = NDArray[np.float64]
 BOUND, LIMIT, ENOUGH = 1000.0, 25.0, math.log(20)

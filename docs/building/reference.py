@@ -15,10 +15,10 @@ from typing import Any
 MODULES = (
     "holdfast",
     "holdfast.train",
-    "holdfast.evaluate",
-    "holdfast.core.verdict",
+    "holdfast.judge.evaluate",
+    "holdfast.judge.verdict",
     "holdfast.records.statistics",
-    "holdfast.envs.perturb",
+    "holdfast.judge.perturb",
     "holdfast.envs.native",
     "holdfast.report",
     "holdfast.ship.certify",

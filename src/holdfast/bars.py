@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.console import plain_console
-from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.probe import PROBES
+from holdfast.judge.verdict import Verdict
 from holdfast.records.rows import Row, costs_of
 from holdfast.run import Run
 from holdfast.train.environment import describe_acting

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 from typing import IO, Any, cast
 
@@ -90,6 +90,14 @@ def refuse_links(folder: Path, names: Iterable[str]) -> None:
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be written or read, with the reason and the remedy."""
+
+
+def confined(name: str) -> str:
+    """The name, if it stays inside its folder."""
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or "\\" in name or ".." in parts or ":" in name:
+        raise CheckpointError(f"'{name}' is no name inside a run folder; the sender is damaged.")
+    return name
 
 
 class Busy(CheckpointError):

@@ -28,8 +28,8 @@ from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.networks import ACTIVATIONS
 from holdfast.core.noise_time import NoiseSetting
 from holdfast.core.types import check_range
-from holdfast.core.verdict import FEWEST
 from holdfast.envs.base import Vectorise
+from holdfast.judge.verdict import FEWEST
 from holdfast.register import PRESETS, PresetName, preset_values
 from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
 

@@ -10,22 +10,22 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from holdfast.records.excursions import calibration, excursions, growth, safe_from, violations
+from holdfast.records.excursions import calibration, growth, mean_excursion, safe_from, violations
 from holdfast.records.statistics import cost_regret
 from worst_case import attained
 
 
 def test_excursions_are_the_stretches_above():
-    found = excursions([30, 20, 26, 27, 25, 40], 25.0)
+    found = mean_excursion([30, 20, 26, 27, 25, 40], 25.0)
     assert (found.number, found.length) == (3, pytest.approx(4 / 3))
     assert found.area == pytest.approx((5 + 1 + 2 + 15) / 3)
-    assert excursions([25, 24], 25.0).number == 0  # at the limit is within it
-    assert excursions([], 25.0).number == 0
+    assert mean_excursion([25, 24], 25.0).number == 0  # at the limit is within it
+    assert mean_excursion([], 25.0).number == 0
 
 
 def test_their_area_is_the_regret():
     costs = np.random.default_rng(0).normal(25, 5, 200)
-    found = excursions(costs, 25.0)
+    found = mean_excursion(costs, 25.0)
     assert found.number * found.area == pytest.approx(cost_regret(costs[:, None], [25.0])[-1])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sample_runs import TASKS, write_runs
 
-from holdfast.evaluate import Evaluation
+from holdfast.judge.evaluate import Evaluation
 from holdfast.records.evaluations import read_evaluation
 from holdfast.records.find import load
 from holdfast.records.log import RunLog, complete

@@ -12,8 +12,8 @@ import pytest
 import holdfast.runs.evaluator as evaluations
 from holdfast import Agent, make_env
 from holdfast.cli import main
-from holdfast.evaluate import Evaluation
 from holdfast.files import CheckpointError
+from holdfast.judge.evaluate import Evaluation
 from holdfast.records.find import load
 from holdfast.records.rows import read_evaluations, read_rows
 from holdfast.report.html import payload

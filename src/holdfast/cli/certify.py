@@ -40,7 +40,7 @@ def command(
         describe: What the task is, for the card; by default what its environment states.
     """
     from holdfast.bars import EvaluationBar
-    from holdfast.runs.storage import sync_back
+    from holdfast.cluster.storage import sync_back
     from holdfast.ship.certify import certify
 
     given: dict[str, Any] = judging.given() | environment.given()

@@ -28,7 +28,7 @@ def command(
         noise: ONNX has a second output, `sampled`, drawn with the noise that it is given.
     """
     from holdfast.agent import Agent
-    from holdfast.runs.storage import called
+    from holdfast.cluster.storage import called
 
     agreement = Agent.load(run, which=which).export(out, double=double, noise=noise)
     console = plain_console()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a limit was held: what a series of costs says, epoch by epoch or episode by episode.
 
-    excursions    stretches above the limit: how many, how long, how much
-    growth        p in regret ∝ steps^p: below 1 the regret is sublinear
-    violations    SafeRLEval's measures: how often, and how far from the limit in units of it
-    safe_from     steps until it is first kept, and until it is kept for good
-    calibration   realised per predicted change of the cost
+    excursions      stretches above the limit, one by one
+    mean_excursion  how many there are, how long and how large
+    growth          p in regret ∝ steps^p: below 1 the regret is sublinear
+    violations      SafeRLEval's measures: how often, and how far from the limit in units of it
+    safe_from       steps until it is first kept, and until it is kept for good
+    calibration     realised per predicted change of the cost
 
 Plain arrays, no runs: the report, the benchmarks and evaluations all ask here.
 """
@@ -17,7 +18,28 @@ from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True)
-class Excursions:
+class Excursion:
+    """Epochs on end in which the cost of some constraint was above its limit."""
+
+    first: int
+    """Epoch."""
+    epochs: int
+    largest: float
+    """Cost above the limit, of the worst constraint in the worst epoch."""
+    ended: bool
+    """Whether the cost came back below its limit before training ended."""
+
+
+def excursions(over: NDArray[np.float64]) -> list[Excursion]:
+    """Stretches of rows [E, K] with a positive entry."""
+    return [
+        Excursion(int(a) + 1, int(b - a), float(over[a:b].max()), bool(b < len(over)))
+        for a, b in stretches((over > 0).any(1))
+    ]
+
+
+@dataclass(frozen=True)
+class MeanExcursion:
     """Stretches of entries above the limit."""
 
     number: int
@@ -27,14 +49,14 @@ class Excursions:
     """Mean sum of cost − limit over one; number · area is the regret of these costs."""
 
 
-def excursions(costs: ArrayLike, limit: float) -> Excursions:
+def mean_excursion(costs: ArrayLike, limit: float) -> MeanExcursion:
     values = np.asarray(costs, float)
     spans = stretches(values > limit)
     if not len(spans):
-        return Excursions(0, 0.0, 0.0)
+        return MeanExcursion(0, 0.0, 0.0)
     excess = np.concatenate([[0.0], np.cumsum(np.maximum(values - limit, 0.0))])
     area = excess[spans[:, 1]] - excess[spans[:, 0]]
-    return Excursions(len(spans), float(np.diff(spans, axis=1).mean()), float(area.mean()))
+    return MeanExcursion(len(spans), float(np.diff(spans, axis=1).mean()), float(area.mean()))
 
 
 def stretches(above: ArrayLike) -> NDArray[np.intp]:

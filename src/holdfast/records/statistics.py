@@ -11,7 +11,7 @@ resampling seeds *within* each task (the stratified bootstrap) how far chance al
 
 *Strata* are one 1-d array of final scores per task, so tasks may have different numbers of seeds;
 an array [tasks, runs] is a valid value. A metric maps pooled scores [..., n] to [...].
-How safe a *single* policy is, judged from episodes, is the subject of `holdfast.core.verdict`.
+How safe a *single* policy is, judged from episodes, is the subject of `holdfast.judge.verdict`.
 """
 
 import math

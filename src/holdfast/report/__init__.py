@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from holdfast.cluster.places import here
+from holdfast.cluster.storage import local_copy, renew
 from holdfast.records.find import load, not_started
 from holdfast.records.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted
 from holdfast.report.curves import curves
@@ -18,8 +20,6 @@ from holdfast.report.finals import UnitsName
 from holdfast.report.html import payload, write_page
 from holdfast.report.summary import LayoutName, summarise
 from holdfast.report.tables import write_tables
-from holdfast.runs.places import here
-from holdfast.runs.storage import local_copy, renew
 
 __all__ = ["load_runs", "report"]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.core.verdict import FEWEST
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import is_given
-from holdfast.evaluate import Evaluation, evaluate
+from holdfast.judge.evaluate import Evaluation, evaluate
+from holdfast.judge.verdict import FEWEST
 from holdfast.records.rows import EVALUATIONS, Row, read_rows
 from holdfast.run import Run
 from holdfast.runs import checkpoint

@@ -15,9 +15,9 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.cluster.places import here
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.references import needs_consent
-from holdfast.evaluate import Evaluation
 from holdfast.files import (
     MALFORMED,
     CheckpointError,
@@ -27,6 +27,7 @@ from holdfast.files import (
     refuse_links,
     write_json,
 )
+from holdfast.judge.evaluate import Evaluation
 from holdfast.process import versions
 from holdfast.records.evaluations import evaluation_file
 from holdfast.records.log import read_limits
@@ -34,7 +35,6 @@ from holdfast.records.rows import EVALUATIONS, read_rows
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import BEST, Which
-from holdfast.runs.places import here
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.runs.trust import is_remembered
 from holdfast.train.environment import Spaces, refuse_biased, refuse_untold

@@ -15,8 +15,8 @@ from typing import Any
 from holdfast.agent import Agent
 from holdfast.core.limits import Limit
 from holdfast.envs.foreign.references import is_unnamed, needs_consent
-from holdfast.evaluate import Evaluation
 from holdfast.files import read_json
+from holdfast.judge.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
 from holdfast.run import Run
 from holdfast.runs.spaces import describe_space

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from holdfast.core.limits import parse_limit
-from holdfast.evaluate import interval
+from holdfast.judge.evaluate import interval
 from holdfast.ship.certify import charts
 from holdfast.ship.certify.card import Judged, digest
 

@@ -9,8 +9,9 @@ from matplotlib import rc_context
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from holdfast.drawing import BLUE, INK, ORANGE, RED
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
-from holdfast.tabular.figures.drawing import BLUE, INK, ORANGE, RED, STYLE, Look, canvas
+from holdfast.tabular.figures.drawing import STYLE, Look, canvas
 from holdfast.tabular.figures.paths import walk
 from holdfast.tabular.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.flow import Geometry

@@ -10,6 +10,8 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from holdfast.drawing import SERIES, write_formats
+
 STYLE: Any = {
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -23,9 +25,6 @@ STYLE: Any = {
     "svg.fonttype": "path",
     "svg.hashsalt": "holdfast",
 }
-INK = "#1b1b1b"
-BLUE, ORANGE, GREEN, RED, PURPLE = "#2f6db5", "#d9822b", "#2a9d74", "#c8443c", "#7b5ea7"
-SERIES = (BLUE, GREEN, ORANGE, RED, PURPLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +62,8 @@ def canvas(width: float, height: float) -> Figure:
 
 def save(drawing: Drawing, stem: Path, formats: Sequence[str]) -> list[Path]:
     """Write the figure in each format and its data as CSV; returns the files."""
-    files: list[Path] = []
     with rc_context(STYLE):
-        for suffix in formats:
-            files.append(stem.with_suffix(f".{suffix}"))
-            kept: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-            drawing.figure.savefig(files[-1], dpi=220, metadata=kept.get(suffix))
+        files = write_formats(drawing.figure, stem, formats, dpi=220)
     files.append(stem.with_suffix(".csv"))
     with files[-1].open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.patheffects import Normal, Stroke
 
+from holdfast.drawing import INK, RED
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
-from holdfast.tabular.figures.drawing import INK, RED, Drawing, Look, canvas
+from holdfast.tabular.figures.drawing import Drawing, Look, canvas
 from holdfast.tabular.flow import Geometry, Trajectory, ascend
 from holdfast.tabular.lp import Optimum, interior_policy, optimum, safest
 from holdfast.tabular.mirror import mirror_path

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.drawing import BLUE, GREEN, INK, RED
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
-from holdfast.tabular.figures.drawing import BLUE, GREEN, INK, RED, Drawing, canvas
+from holdfast.tabular.figures.drawing import Drawing, canvas
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import occupancy
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from holdfast.drawing import INK, SERIES
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
-from holdfast.tabular.figures.drawing import INK, SERIES, Drawing, Look, canvas
+from holdfast.tabular.figures.drawing import Drawing, Look, canvas
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import interior_policy
 from holdfast.tabular.occupancy import ExactValues, evaluate

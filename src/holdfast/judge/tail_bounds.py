@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from holdfast.core import betting
+from holdfast.judge import betting
 from holdfast.records.statistics import Array
 
 SHARED = np.arange(4) / 4

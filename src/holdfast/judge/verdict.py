@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special  # scipy.stats would cost half a second at every start
 
-from holdfast.core import betting, tail_bounds
 from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.tails import above, quantile
+from holdfast.judge import betting, tail_bounds
 from holdfast.records.statistics import Array, Estimate
 
 Answer = Literal["yes", "no", "undecided"]

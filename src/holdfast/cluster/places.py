@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from holdfast.files import CheckpointError, write_atomic
+from holdfast.files import CheckpointError, confined, write_atomic
 from holdfast.process import pip_install
 
 TRIES, PAUSE = 4, 1.0
@@ -149,14 +149,6 @@ def here(where: str | os.PathLike[str]) -> Path:
 
 def place_of(where: str | os.PathLike[str]) -> Place:
     return Remote(os.fspath(where)) if is_uri(where) else Disk(Path(where))
-
-
-def confined(name: str) -> str:
-    """The name, if it stays inside its folder."""
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or "\\" in name or ".." in parts or ":" in name:
-        raise StorageError(f"'{name}' is no name inside a run folder; the sender is damaged.")
-    return name
 
 
 def hidden(name: str) -> bool:

@@ -22,13 +22,13 @@ from typing import Any
 from holdfast.bench.scheduler import BUSY
 from holdfast.bench.suite import Cell
 from holdfast.bench.train_cell import training
-from holdfast.cluster import Unequal, connect, first_line, refuse_versions
+from holdfast.cluster.places import Disk, Place, StorageError, place_of
+from holdfast.cluster.ray import Unequal, connect, first_line, refuse_versions
+from holdfast.cluster.storage import Files, Outbox, contents, deliver
 from holdfast.files import locked
 from holdfast.process import thread_limits, versions
 from holdfast.run import to_json
 from holdfast.runs.checkpoint import saved_epochs
-from holdfast.runs.places import Disk, Place, StorageError, place_of
-from holdfast.runs.storage import Files, Outbox, contents, deliver
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class Task:
 
 
 class Ray:
-    """The Ray cluster at an address (see `holdfast.cluster.connect`)."""
+    """The Ray cluster at an address (see `holdfast.cluster.ray.connect`)."""
 
     def __init__(
         self,

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from holdfast.runs.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
-from holdfast.runs.zoo import checked, is_zoo
+from holdfast.cluster.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
+from holdfast.records.zoo import checked, is_zoo
 
 Files = dict[str, bytes | None]
 """Relative name → content, in the order of writing; None: it is gone."""

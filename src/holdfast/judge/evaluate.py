@@ -22,10 +22,10 @@ from rich.text import Text
 
 from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.tails import above, tail_mean
-from holdfast.core.verdict import COLOURS, Verdict, verdict
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv, episode_cost_bounds, facts_of
 from holdfast.envs.rollout import Playing, Round, play_round
+from holdfast.judge.verdict import COLOURS, Verdict, verdict
 from holdfast.records.excursions import violations
 from holdfast.records.statistics import iqm
 from holdfast.settings import nearest

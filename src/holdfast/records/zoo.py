@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from holdfast.files import MB, CheckpointError, content, read_json, write_json
-from holdfast.runs.places import confined
+from holdfast.files import MB, CheckpointError, confined, content, read_json
 from holdfast.settings import nearest
 
 PREFIX, INDEX, FORMAT = "zoo/", "index.json", 1
@@ -52,10 +50,6 @@ def entries(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     if data.get("format") != FORMAT or not isinstance(found, dict):
         raise ZooError(f"'{folder / INDEX}' is no index of this version: install Holdfast again.")
     return {str(name): dict(entry) for name, entry in found.items()}
-
-
-def write_entries(folder: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
-    write_json(folder / INDEX, {"format": FORMAT, "policies": dict(sorted(found.items()))})
 
 
 def digests(folder: Path) -> dict[str, str]:
