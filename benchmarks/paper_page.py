@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from holdfast.tabular.claims import EVERYWHERE, WITH_MANY_OPTIMA
+from holdfast.paper.claims import EVERYWHERE, WITH_MANY_OPTIMA
 from tables import Rows, markdown
 
 ROOT = Path(__file__).parents[1]

@@ -157,7 +157,7 @@ def test_a_barrier_is_an_entry_in_two_tables(package: Path) -> None:
     )
     assert "(4, 1) True" in python(package, "-c", code)  # and it serves on exact problems
     code = (
-        "from holdfast import tabular as t; from holdfast.tabular.figures import trust_regions; "
+        "from holdfast import tabular as t; from holdfast.paper.figures import trust_regions; "
         "metric, start = t.Geometry(1.0, 'reciprocal'), t.two_action_policy(0.3, 0.1); "
         "follow = lambda path: path(t.toy(), start, [2.0], metric).policy; "
         "print(abs(follow(t.flow) - follow(t.mirror_path)).max() < 1e-8); "

@@ -233,7 +233,7 @@ def test_help_breaks_lines_only_where_the_screen_ends(capsys, monkeypatch):
 
 def test_help_names_every_suite_and_figure(capsys):
     from holdfast.bench.suite import shipped
-    from holdfast.tabular.figures import FIGURES
+    from holdfast.paper.figures import FIGURES
 
     for command, names in (("bench", shipped()), ("figures", FIGURES)):
         with pytest.raises(SystemExit):

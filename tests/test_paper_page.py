@@ -28,7 +28,7 @@ def test_tests_and_names_of_the_page_exist() -> None:
     text = paper_page.PAGE.read_text()
     for path in re.findall(r"`(tests/[\w/.]+)`", text):
         assert (ROOT / path).exists(), path
-    from holdfast.tabular import geometry_claims
+    from holdfast.paper import geometry_claims
 
     for name in re.findall(r"geometry_claims\.(\w+)", text):
         assert hasattr(geometry_claims, name)
@@ -37,7 +37,7 @@ def test_tests_and_names_of_the_page_exist() -> None:
 def test_commands_of_the_page_exist() -> None:
     """Suites and figures that it names; flags are looked up by test_site."""
     from holdfast.bench.suite import shipped
-    from holdfast.tabular.figures import FIGURES
+    from holdfast.paper.figures import FIGURES
 
     text = paper_page.PAGE.read_text()
     suites = set(re.findall(r"holdfast bench ([\w-]+)", text))

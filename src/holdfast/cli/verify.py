@@ -30,7 +30,7 @@ def command(
         barrier: entropy, log, or one of your own, file.py:name.
         radius: Radius of the updates that claims are about.
     """
-    from holdfast.tabular.claims import check_claims
+    from holdfast.paper.claims import check_claims
 
     chosen = choice(beta, barrier, radius)
     table = Table("claim", "on", "worst deviation", "allowed", "verdict", box=None)

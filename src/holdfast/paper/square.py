@@ -122,5 +122,5 @@ def page(cmdp: FiniteCMDP | None = None) -> str:
         "cost_limit": shown.cost_limit.tolist(),
         "top": (1.0 - shown.gamma) * float(shown.initial @ highest),
     }
-    template = files("holdfast.tabular").joinpath("playground.html").read_text(encoding="utf-8")
+    template = files("holdfast.paper").joinpath("playground.html").read_text(encoding="utf-8")
     return template.replace("/*CMDP*/null", json.dumps(data))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.drawing import BLUE, GREEN, INK, RED
+from holdfast.paper.figures.drawing import Drawing, canvas
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
-from holdfast.tabular.figures.drawing import Drawing, canvas
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import occupancy
 

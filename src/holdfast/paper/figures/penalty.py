@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from holdfast.drawing import INK, SERIES
+from holdfast.paper.figures.drawing import Drawing, Look, canvas
+from holdfast.paper.figures.policy_square import NAMES, draw_background, draw_star
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
-from holdfast.tabular.figures.drawing import Drawing, Look, canvas
-from holdfast.tabular.figures.policy_square import NAMES, draw_background, draw_star
 from holdfast.tabular.flow import Geometry, flow
 from holdfast.tabular.lp import interior_policy, optimum
 from holdfast.tabular.mirror import mirror_path

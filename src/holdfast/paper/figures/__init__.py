@@ -6,8 +6,7 @@ from pathlib import Path
 
 from matplotlib import rc_context
 
-from holdfast.tabular.cmdp import FiniteCMDP
-from holdfast.tabular.figures import (
+from holdfast.paper.figures import (
     divergence,
     paths,
     penalty,
@@ -15,8 +14,9 @@ from holdfast.tabular.figures import (
     polytope,
     trust_regions,
 )
-from holdfast.tabular.figures.animation import animate
-from holdfast.tabular.figures.drawing import STYLE, Drawing, Look, save
+from holdfast.paper.figures.animation import animate
+from holdfast.paper.figures.drawing import STYLE, Drawing, Look, save
+from holdfast.tabular.cmdp import FiniteCMDP
 
 __all__ = ["FIGURES", "Drawing", "Look", "figures"]
 

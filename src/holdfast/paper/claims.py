@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from holdfast.paper.geometry_claims import GEOMETRY, Check, Choice
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import direction, flow, natural_gradient
-from holdfast.tabular.geometry_claims import GEOMETRY, Check, Choice
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, tied_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum

@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.patheffects import Normal, Stroke
 
 from holdfast.drawing import INK, RED
+from holdfast.paper.figures.drawing import Drawing, Look, canvas
+from holdfast.paper.square import Square
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
-from holdfast.tabular.figures.drawing import Drawing, Look, canvas
 from holdfast.tabular.flow import Geometry, Trajectory, ascend
 from holdfast.tabular.lp import Optimum, interior_policy, optimum, safest
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate, softmax
-from holdfast.tabular.square import Square
 
 BETAS = (0.0, 1e-2, 1.0)
 TIMES = np.concatenate([np.linspace(0.0, 6.0, 91), np.geomspace(6.3, 60.0, 16)])

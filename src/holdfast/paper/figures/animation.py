@@ -10,13 +10,13 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from holdfast.drawing import BLUE, INK, ORANGE, RED
+from holdfast.paper.figures.drawing import STYLE, Look, canvas
+from holdfast.paper.figures.paths import walk
+from holdfast.paper.figures.policy_square import NAMES, draw_background
+from holdfast.paper.square import Square
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
-from holdfast.tabular.figures.drawing import STYLE, Look, canvas
-from holdfast.tabular.figures.paths import walk
-from holdfast.tabular.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import interior_policy, optimum
-from holdfast.tabular.square import Square
 
 RADIUS, FRAMES = 0.01, 40
 

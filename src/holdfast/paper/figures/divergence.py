@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.drawing import BLUE, INK, ORANGE
+from holdfast.paper.figures.drawing import Drawing, Look, canvas
 from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
-from holdfast.tabular.figures.drawing import Drawing, Look, canvas
 
 SLACK = 3.0
 
