@@ -144,7 +144,7 @@ def command(algorithm: str) -> str:
     return f"holdfast train {algorithm} {SHOWN}"
 
 
-SUITES = ("reproduction", "benchmarks/rivals.toml", "benchmarks/others.toml")
+SUITES = ("reproduction", "evidence/rivals.toml", "evidence/others.toml")
 """Where runs that results/ does not keep come from."""
 KEPT = {
     "ours": ", the default on seeds that no setting was chosen on (but Humanoid's seed "

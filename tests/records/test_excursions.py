@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "evidence"))
 
 from holdfast.records.excursions import calibration, growth, mean_excursion, safe_from, violations
 from holdfast.records.statistics import cost_regret

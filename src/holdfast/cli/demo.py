@@ -65,7 +65,7 @@ def command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("runs/dem
 
 
 def demo_run(seed: int = 0, steps: int = DEMO_STEPS) -> Run:
-    """What the demo trains; `benchmarks/demo_seeds.py` asks other seeds."""
+    """What the demo trains; `evidence/demo_seeds.py` asks other seeds."""
     from holdfast.run import make_run
 
     return make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=steps, seed=seed)

@@ -12,7 +12,7 @@ exceeds 1/α with probability at most α, *ever* (Ville). So a capital of 20 dis
 95 %, one may look after every episode, and may stop or go on as one likes (Waudby-Smith & Ramdas,
 2024). As nobody knows the best stake, the capital is shared among c = 1, 1/2, 1/4, ..., each with a
 weight proportional to c. Full stakes are best where costs stay far below B, the usual case; small
-ones survive rare disasters. `benchmarks/verdict_episodes.py` compares.
+ones survive rare disasters. `evidence/verdict_episodes.py` compares.
 
 Both factors are monotone in m, so the values of m that are not disproved form an interval.
 """

@@ -2,7 +2,7 @@
 """A film of a policy while it learns: episodes of its checkpoints above the run's curves so far.
 
 holdfast train c-trpo SafetyHalfCheetahVelocity-v1 --steps 1e6 --seed 1 --keep 60 --out RUN
-python benchmarks/learning_film.py RUN -o docs/images/learning.webp
+python evidence/learning_film.py RUN -o docs/images/learning.webp
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/images/tail.png: the same number as a limit on the mean and on the tail, solved exactly.
 
-`python benchmarks/tail_picture.py` draws it anew.
+`python evidence/tail_picture.py` draws it anew.
 """
 
 from pathlib import Path

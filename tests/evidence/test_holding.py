@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instrument of `benchmarks/holding.py` on a finite CMDP, where all is known exactly."""
+"""The instrument of `evidence/holding.py` on a finite CMDP, where all is known exactly."""
 
 import importlib.util
 import sys
@@ -17,9 +17,9 @@ from holdfast.exact import exact_batch, tabular_policy
 from holdfast.records.rows import read_rows
 from holdfast.tabular.cmdp import toy, two_action_policy
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
-PATH = ROOT / "benchmarks" / "holding.py"
+PATH = ROOT / "evidence" / "holding.py"
 spec = importlib.util.spec_from_file_location("holding", PATH)
 assert spec and spec.loader
 holding = importlib.util.module_from_spec(spec)

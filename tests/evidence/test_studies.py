@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "evidence"))
 
 import kept  # noqa: E402
 import studies  # noqa: E402
@@ -38,8 +38,8 @@ def test_without_runs_everything_is_named(tmp_path: Path, page: Path) -> None:
     studies.write(tmp_path / "results", page)
     text = page.read_text()
     assert text.count("No run of it is kept yet") == 6 and "](images/" not in text
-    assert "`holdfast bench benchmarks/studies.toml --only /SafetyAntVelocity-v1`: 19 runs" in text
-    assert "benchmarks/headline.toml" in text and not list((tmp_path / "images").iterdir())
+    assert "`holdfast bench evidence/studies.toml --only /SafetyAntVelocity-v1`: 19 runs" in text
+    assert "evidence/headline.toml" in text and not list((tmp_path / "images").iterdir())
 
 
 def test_some_and_all_runs(tmp_path: Path, page: Path) -> None:

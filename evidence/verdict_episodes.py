@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many episodes a proof takes: medians over simulated evaluations, for several kinds of bets.
 
-python benchmarks/verdict_episodes.py            # the table of docs/verdict.md, a minute
+python evidence/verdict_episodes.py            # the table of docs/verdict.md, a minute
 """
 
 import argparse

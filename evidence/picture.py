@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The README's picture: return and regret of our default beside published C-TRPO, CPO and P3O.
 
-`python benchmarks/proof.py write` draws it anew from results/ours.
+`python evidence/proof.py write` draws it anew from results/ours.
 """
 
 from __future__ import annotations

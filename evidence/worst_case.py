@@ -2,8 +2,8 @@
 """How often is the worst case of an update attained? From runs trained with `--worst-case`.
 
     holdfast train c-trpo SafetyHopperVelocity-v1 --worst-case --cost-estimate epoch --out RUN
-    python benchmarks/worst_case.py RUN [RUN ...]
-    python benchmarks/worst_case.py results/worst_case.csv
+    python evidence/worst_case.py RUN [RUN ...]
+    python evidence/worst_case.py results/worst_case.csv
 
 For each run, or file of its rows: the share of updates after which the cost rose by the bound or
 more, the typical rise and the typical bound, and their ratio. A share above 0 is noise of the

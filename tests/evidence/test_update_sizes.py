@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "evidence"))
 
 import update_sizes
 
@@ -60,7 +60,7 @@ def test_medians_are_divided_by_the_mean_of_the_published_seeds(tmp_path: Path, 
 def test_kept_runs_fit_and_the_control_does_not(published: Path):
     """Trust-region methods: the mean of each within 3 % of the published; PCPO, whose published
     seeds scatter more, among them. The control's runs lie outside the published ones."""
-    results = Path(__file__).parents[1] / "results" / "reproduction"
+    results = Path(__file__).parents[2] / "results" / "reproduction"
     ours = update_sizes.kept_sizes(results, "kl")
     theirs = update_sizes.published_sizes(published / "paper_runs.parquet", "kl")
     mean = lambda values: sum(values) / len(values)

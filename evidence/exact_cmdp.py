@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every algorithm on enumerated random CMDPs, against the linear programme's optimum.
 
-    python benchmarks/exact_cmdp.py [ALGORITHM ...] [--seeds 10] [--first 3] [--updates 400]
+    python evidence/exact_cmdp.py [ALGORITHM ...] [--seeds 10] [--first 3] [--updates 400]
 
 Batches are exact (weights are occupancies, advantages are true), so what is left of the gap is the
 method's own: its bias, its step size, its price dynamics. Prints a Markdown table. `OWN` was chosen

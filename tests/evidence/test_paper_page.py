@@ -5,15 +5,15 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "evidence"))
 
 import paper_page  # noqa: E402
 
 
 def test_the_page_is_current() -> None:
     text = paper_page.PAGE.read_text()
-    assert paper_page.filled(text) == text, "run python benchmarks/paper_page.py"
+    assert paper_page.filled(text) == text, "run python evidence/paper_page.py"
     assert paper_page.filled(text.replace("Theorem 4.4", "Theorem 9")) == text  # a stale one is not
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stuck at the surface? C-TRPO with and without hysteresis, started unsafe, on an exact problem.
 
-    python benchmarks/surface.py [--updates 200] [--seeds 5]
+    python evidence/surface.py [--updates 200] [--seeds 5]
 
 Everything is exact but the cost estimate that decides between reward and recovery: it has a normal
 error of a share σ of the limit. σ = 0 is the control: without noise nothing should be stuck. The

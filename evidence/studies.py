@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of the paper's studies: ours from results/studies, beside the published runs.
 
-    holdfast bench benchmarks/studies.toml --out runs/studies
-    python benchmarks/proof.py keep runs/studies results/studies
-    python benchmarks/studies.py --published paper_runs.parquet
+    holdfast bench evidence/studies.toml --out runs/studies
+    python evidence/proof.py keep runs/studies results/studies
+    python evidence/studies.py --published paper_runs.parquet
 
 The last line writes docs/studies.md between its marks, and draws its pictures, from the runs that
 are kept now: none, some or all of them. It names what is missing and the command that runs it.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of docs/paper.md that follow from code: claims with their controls, and the errata.
 
-`python benchmarks/paper_page.py` writes them between the page's marks.
+`python evidence/paper_page.py` writes them between the page's marks.
 """
 
 from __future__ import annotations

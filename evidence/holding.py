@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run knows about its cost, and how well it holds the limit.
 
-    python benchmarks/holding.py policy RUN [--epochs 12]      one fixed policy, fresh epochs
-    python benchmarks/holding.py run RUN [RUN ...] [--figure holding.png]
+    python evidence/holding.py policy RUN [--epochs 12]      one fixed policy, fresh epochs
+    python evidence/holding.py run RUN [RUN ...] [--figure holding.png]
 
 `policy` takes the newest checkpoint of a run folder, gathers epochs with that policy and tells
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is the demo true? Its setting over seeds: the verdict, and what happened on the way.
 
-    python benchmarks/demo_seeds.py [--seeds 20] [--first 0] [--out runs/demo_seeds]
+    python evidence/demo_seeds.py [--seeds 20] [--first 0] [--out runs/demo_seeds]
 
 Each seed trains the demo's run and is judged as the demo judges. `demo_seeds.csv` in the folder
 gets a row for each finished seed. Kill it whenever you like: finished seeds are skipped, a

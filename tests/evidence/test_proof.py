@@ -14,8 +14,8 @@ import pytest
 from holdfast.bench.suite import cells, load_suite
 from holdfast.train.epoch import CLOCK_COLUMNS
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "evidence"))
 
 import cells as reproduction  # noqa: E402
 import kept  # noqa: E402
@@ -98,9 +98,9 @@ def test_a_suite_of_the_benchmarks_is_named_by_its_file(tmp_path):
     """And what has not run of it is known, as for a shipped one."""
     missing = kept.not_run(tmp_path / "unseen")
     assert sum(map(len, missing.values())) == 12
-    command = "holdfast bench benchmarks/unseen.toml --trust-env --only /SafetyCarGoal2-v0"
+    command = "holdfast bench evidence/unseen.toml --trust-env --only /SafetyCarGoal2-v0"
     assert len(missing[command]) == 6
-    assert kept.command("rivals") == "holdfast bench benchmarks/rivals.toml"
+    assert kept.command("rivals") == "holdfast bench evidence/rivals.toml"
     assert kept.command("holding") == "holdfast bench holding"
 
 
@@ -285,7 +285,7 @@ def part(page, name):
 
 
 def test_the_pages_say_what_results_hold():
-    """`python benchmarks/proof.py write` mends this."""
+    """`python evidence/proof.py write` mends this."""
     pages = proof.told_evidence(ROOT / "results")
     assert len(pages) == 3
     for page, parts in pages.items():
@@ -338,7 +338,7 @@ def test_aggregates_that_pages_name_are_those_of_the_table():
 
 
 def test_tables_beside_published_runs_are_those_of_results(published):
-    """`python benchmarks/proof.py write --published paper_runs.parquet` mends this."""
+    """`python evidence/proof.py write --published paper_runs.parquet` mends this."""
     source = published / "paper_runs.parquet"
     ours = kept.outcomes(ROOT / "results" / "ours", proof.STEPS)
     theirs = kept.published(source, proof.STEPS)
@@ -371,7 +371,7 @@ def test_differences_are_of_the_same_seeds():
 
 def test_what_is_run_again_are_cells_of_ours():
     known = {cell.name: cell.run for cell in cells(load_suite("ours"))}
-    repeated = cells(load_suite(ROOT / "benchmarks" / "again.toml"))
+    repeated = cells(load_suite(ROOT / "evidence" / "again.toml"))
     assert len(repeated) == 15 and all(known[cell.name] == cell.run for cell in repeated)
 
 

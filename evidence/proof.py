@@ -2,8 +2,8 @@
 """What kept runs show, beside the published ones: records, tables and pictures for the docs.
 
     holdfast bench ours --out runs/ours
-    python benchmarks/proof.py keep runs/ours results/ours        # small files of finished runs
-    python benchmarks/proof.py write --published paper_runs.parquet   # all tables and pictures
+    python evidence/proof.py keep runs/ours results/ours        # small files of finished runs
+    python evidence/proof.py write --published paper_runs.parquet   # all tables and pictures
 
 `keep` takes several folders of runs and adds to what is kept already. `write` puts into docs/,
 between their marks, what results/ holds now: our default beside published runs at equal
@@ -212,7 +212,7 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
 
 
 def rivals(results: Path) -> list[Outcome]:
-    """What benchmarks/rivals.toml ran, and our default on the same tasks, seeds and processor."""
+    """What evidence/rivals.toml ran, and our default on the same tasks, seeds and processor."""
     theirs = outcomes(results / "rivals")
     common = {(run.task, run.seed) for run in theirs}
     return [*theirs, *(r for r in outcomes(results / "again") if (r.task, r.seed) in common)]
