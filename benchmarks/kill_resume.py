@@ -20,9 +20,9 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from holdfast.records.rows import read_rows
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import open_folder
-from holdfast.runs.progress import read_rows
 from holdfast.train.epoch import CLOCK_COLUMNS
 
 HOLDFAST = [sys.executable, "-c", "from holdfast.cli import main; main()"]

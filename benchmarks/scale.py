@@ -36,17 +36,17 @@ from rich.console import Console
 
 from holdfast import make_run
 from holdfast.bench.board import Board
-from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell
+from holdfast.cluster.tasks import Ray
 from holdfast.envs.make import find_source
 from holdfast.envs.ray_workers import on_cluster
 from holdfast.envs.worker import Process, Start, pickled, stop
 from holdfast.envs.workers import shares
 from holdfast.process import cores
+from holdfast.records.rows import read_rows
 from holdfast.run import Run
 from holdfast.runs.folder import load_state, open_folder, state_arrays
-from holdfast.runs.progress import read_rows
 from holdfast.train import train
 from holdfast.train.environment import Spaces, open_env
 from holdfast.train.epoch import TIME_COLUMNS, actor_of, collect_epoch

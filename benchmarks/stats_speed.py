@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from holdfast.core import stats
+from holdfast.records import statistics as stats
 
 
 def main() -> None:

@@ -4,8 +4,8 @@
 import numpy as np
 
 from holdfast import make_run
+from holdfast.records.rows import read_rows
 from holdfast.runs.folder import load_state
-from holdfast.runs.progress import read_rows
 from holdfast.runs.training import train_in_folder
 from holdfast.train.epoch import CLOCK_COLUMNS
 

@@ -156,7 +156,7 @@ def test_a_barrier_is_an_entry_in_two_tables(package: Path) -> None:
         "print(costs.shape, (costs < cmdp.cost_limit).all()); "
     )
     followed = (
-        "from holdfast.tabular.figures import trust_regions; "
+        "from holdfast.paper.figures import trust_regions; "
         "metric, start = t.Geometry(1.0, 'reciprocal'), t.two_action_policy(0.3, 0.1); "
         "follow = lambda path: path(t.toy(), start, [2.0], metric).policy; "
         "print(abs(follow(t.flow) - follow(t.mirror_path)).max() < 1e-8); "

@@ -14,8 +14,8 @@ from holdfast import cli
 from holdfast.algorithms import ALGORITHMS
 from holdfast.cli.arguments import parse_limits, whole
 from holdfast.cli.options import grouped, parse_run
+from holdfast.records.rows import read_rows
 from holdfast.run import make_run
-from holdfast.runs.progress import read_rows
 
 QUICK = (
     "--steps 400 --epoch-steps 200 --num-envs 4 --hidden 8 --critic-passes 1 --cg-steps 3".split()
@@ -233,7 +233,7 @@ def test_help_breaks_lines_only_where_the_screen_ends(capsys, monkeypatch):
 
 def test_help_names_every_suite_and_figure(capsys):
     from holdfast.bench.suite import shipped
-    from holdfast.tabular.figures import FIGURES
+    from holdfast.paper.figures import FIGURES
 
     for command, names in (("bench", shipped()), ("figures", FIGURES)):
         with pytest.raises(SystemExit):

@@ -11,7 +11,7 @@ import pytest
 from holdfast import Agent, cli
 from holdfast.envs.base import facts_of
 from holdfast.envs.make import make_env
-from holdfast.envs.perturb import Perturbation, parse_perturbations, perturbed
+from holdfast.judge.perturb import Perturbation, parse_perturbations, perturbed
 from holdfast.run import make_run
 from holdfast.train.environment import Spaces, open_env
 from holdfast.train.state import first_state

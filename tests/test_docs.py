@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page
-    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "results/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "evidence/*.md", "results/*.md")
     for page in ROOT.glob(pattern)
     if "generated" not in page.parts
 )

@@ -15,7 +15,7 @@ from holdfast.envs.base import episode_cost_bounds
 from holdfast.envs.make import known_ids
 from holdfast.envs.probe import PROBES
 from holdfast.envs.rollout import Playing
-from holdfast.evaluate import evaluate
+from holdfast.judge.evaluate import evaluate
 from holdfast.train import train
 from small_runs import SMALL
 

@@ -14,11 +14,12 @@ import pytest
 from holdfast import Agent, bars, cli, make_env, make_run, suggest_limit
 from holdfast.cli.options import parse_run
 from holdfast.cli.words import for_shell
-from holdfast.core.verdict import counted, verdict
+from holdfast.console import counted
 from holdfast.envs.native.catalogue import summaries
-from holdfast.runs.find import labelled
-from holdfast.runs.log import RunLog
-from holdfast.runs.progress import costs_of
+from holdfast.judge.verdict import verdict
+from holdfast.records.find import labelled
+from holdfast.records.log import RunLog
+from holdfast.records.rows import costs_of
 from holdfast.ship.certify.task import task_words
 from holdfast.ship.film.episode import Address, Episode
 from holdfast.ship.film.plot import plot_episodes

@@ -171,8 +171,8 @@ def test_the_text_preset_is_the_exact_update(start):
     import numpy as np
 
     from holdfast.exact import _learner, enumerated, probabilities, without_damping
+    from holdfast.paper.square import Square
     from holdfast.tabular import Geometry, evaluate, toy, two_action_policy, update
-    from holdfast.tabular.square import Square
     from holdfast.train.update import make_update
 
     old = evaluate(toy(), two_action_policy(*start))

@@ -17,9 +17,9 @@ from holdfast import Agent, bars, make_env, make_run, suggest_limit
 from holdfast.algorithms import ALGORITHMS
 from holdfast.arguments import SettingArguments
 from holdfast.console import plain_console
-from holdfast.core.verdict import verdict
 from holdfast.envs.check import check_env
-from holdfast.evaluate import Evaluation, limits_elsewhere
+from holdfast.judge.evaluate import Evaluation, limits_elsewhere
+from holdfast.judge.verdict import verdict
 from holdfast.runs.sinks import TensorBoard
 from holdfast.settings import leaves
 from holdfast.train.environment import with_fitting_epochs

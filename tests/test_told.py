@@ -124,7 +124,7 @@ def test_the_signal_share_is_of_the_advantages_and_metric_of_the_step(first, mon
 
 def test_regret_is_the_sum_of_positive_excesses():
     """C23 on a run: V_c = (30, 20, 27), b = 25 gives 7."""
-    from holdfast.core.stats import cost_regret
+    from holdfast.records.statistics import cost_regret
 
     np.testing.assert_allclose(cost_regret(np.array([30.0, 20.0, 27.0]), 25.0), [5.0, 5.0, 7.0])
     run = small("probe/Shortcut-v0", epochs=4, cost_limit=0.4)

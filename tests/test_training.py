@@ -15,8 +15,8 @@ import holdfast.train as loop
 from holdfast import Agent, make_env, make_run
 from holdfast.core.policies import Categorical, Gaussian
 from holdfast.envs.base import Step
+from holdfast.records.rows import read_rows
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
-from holdfast.runs.progress import read_rows
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
 from holdfast.train.environment import Spaces, describe_acting, open_env

@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm, t
 
-from holdfast.core import betting
-from holdfast.core.verdict import (
-    binomial_interval,
-    seen_lower_bound,
-    seen_upper_bound,
-    verdict,
-)
+from holdfast.judge import betting
+from holdfast.judge.verdict import binomial_interval, seen_lower_bound, seen_upper_bound, verdict
 
 BOUND, REPEATS = 1000.0, 2_000
 LAWS = {

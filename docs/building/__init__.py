@@ -14,8 +14,8 @@ GENERATED = ROOT / "docs" / "generated"
 
 def write(target: Path = GENERATED, results: Path = ROOT / "results") -> None:
     """All generated files."""
+    from holdfast.paper.square import page as playground
     from holdfast.report import report
-    from holdfast.tabular.square import page as playground
 
     texts = {
         "commands.md": reference.commands(),

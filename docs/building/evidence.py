@@ -26,10 +26,10 @@ SHOWN = "SafetyHalfCheetahVelocity-v1"
 
 def suites(results: Path) -> dict[str, Any]:
     """Folder of results/ → its runs."""
-    from holdfast.runs.find import load
+    from holdfast.report import load_runs
 
     folders = sorted(path for path in results.iterdir() if path.is_dir())
-    return {folder.name: load([folder])[0] for folder in folders}
+    return {folder.name: load_runs([folder])[0] for folder in folders}
 
 
 def draw(results: Path, target: Path) -> list[Path]:
@@ -144,7 +144,7 @@ def command(algorithm: str) -> str:
     return f"holdfast train {algorithm} {SHOWN}"
 
 
-SUITES = ("reproduction", "benchmarks/rivals.toml", "benchmarks/others.toml")
+SUITES = ("reproduction", "evidence/rivals.toml", "evidence/others.toml")
 """Where runs that results/ does not keep come from."""
 KEPT = {
     "ours": ", the default on seeds that no setting was chosen on (but Humanoid's seed "
@@ -165,10 +165,10 @@ ABOUT = (
 
 def table(folder: Path) -> str:
     """What the default does, as the picture shows it: a row for each task with finished runs."""
+    from holdfast.report import load_runs
     from holdfast.report.finals import finals, horizons
-    from holdfast.runs.find import load
 
-    runs = [run for run in load([folder])[0] if run.done] if folder.exists() else []
+    runs = [run for run in load_runs([folder])[0] if run.done] if folder.exists() else []
     if not runs:
         return "No finished runs are kept there yet.\n"
     horizon = horizons(runs)

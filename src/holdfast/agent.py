@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from holdfast.algorithms import Algorithm
 from holdfast.arguments import SettingArguments
 from holdfast.bars import FilmBar, training_bar
+from holdfast.cluster.storage import local_copy
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
@@ -29,8 +30,8 @@ from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.envs.foreign.spaces import read_observations, to_native
 from holdfast.envs.functional.source import is_functional
 from holdfast.envs.make import is_given, is_vectorised, num_envs_of
-from holdfast.envs.perturb import Perturbation, perturbed
-from holdfast.evaluate import (
+from holdfast.files import CheckpointError
+from holdfast.judge.evaluate import (
     CostBound,
     Evaluation,
     Limits,
@@ -39,17 +40,17 @@ from holdfast.evaluate import (
     judged_by,
     limits_elsewhere,
 )
+from holdfast.judge.perturb import Perturbation, perturbed
 from holdfast.own_barrier import settled
 from holdfast.process import versions
+from holdfast.records.rows import EVALUATIONS, Row, rows_until
 from holdfast.run import PresetName, Run, configure, divisible, make_run, to_json
-from holdfast.runs.checkpoint import CheckpointError, Which
-from holdfast.runs.evaluations import open_evaluator, refuse_given
+from holdfast.runs.checkpoint import Which
+from holdfast.runs.evaluator import open_evaluator, refuse_given
 from holdfast.runs.folder import Folder, create, load_state, open_folder
 from holdfast.runs.plot import plot_columns
-from holdfast.runs.progress import EVALUATIONS, Row, rows_until
 from holdfast.runs.sinks import Sink, TensorBoard, WandB, closed_after
 from holdfast.runs.spaces import describe_space
-from holdfast.runs.storage import local_copy
 from holdfast.runs.training import train_in_folder, write_run
 from holdfast.runs.trust import is_remembered, remember
 from holdfast.ship.export import Agreement, Portable, export

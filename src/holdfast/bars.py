@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.console import plain_console
-from holdfast.core.verdict import Verdict
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.make import is_task
 from holdfast.envs.probe import PROBES
+from holdfast.judge.verdict import Verdict
+from holdfast.records.rows import Row, costs_of, own
 from holdfast.run import Run
-from holdfast.runs.progress import Row, costs_of, own
 from holdfast.train.environment import describe_acting
 
 

@@ -17,3 +17,8 @@ def plain_console(stderr: bool = False, quiet: bool = False) -> Console:
 def styled(*parts: str | Text | tuple[str, str]) -> Text:
     """Parts of a text, some as (text, style)."""
     return Text.assemble(*parts)
+
+
+def counted(number: int, noun: str) -> str:
+    """1 episode, 2 episodes, 20,000 episodes."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

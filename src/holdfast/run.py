@@ -28,8 +28,8 @@ from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.networks import ACTIVATIONS
 from holdfast.core.noise_time import NoiseSetting
 from holdfast.core.types import check_range
-from holdfast.core.verdict import FEWEST
 from holdfast.envs.base import Vectorise
+from holdfast.judge.verdict import FEWEST
 from holdfast.register import PRESETS, PresetName, preset_values
 from holdfast.settings import Settings, built, changed, converted, leaves, nearest, shown
 
@@ -443,3 +443,8 @@ def from_json(given: object) -> Run:
     rest = {key: value for key, value in data.items() if key != "algorithm"}
     rest.setdefault("noise_time", 0.0)  # runs of versions without this setting were white
     return built(Run, rest, "run", algorithm=algorithm)
+
+
+def default_settings(algorithm: str) -> dict[str, object]:
+    """What a run.json means that names an algorithm and nothing else; empty for an unknown one."""
+    return to_json(from_json({"name": algorithm})) if algorithm in ALGORITHMS else {}

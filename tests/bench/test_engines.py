@@ -17,7 +17,7 @@ from typing import Any, Self
 import pytest
 from grid import EPOCHS, digests, finish, launch, results, rows, wait_for, write_suite
 
-from holdfast.cluster import connect, refuse_versions
+from holdfast.cluster.ray import connect, refuse_versions
 from holdfast.envs.ray_workers import Hosted
 from holdfast.process import versions
 

@@ -10,9 +10,9 @@ import pytest
 from grid import EPOCHS, cell_processes, finish, kill, launch, results, rows, wait_for, write_suite
 
 from holdfast.bench.train_cell import train_cell
+from holdfast.files import Busy, locked
+from holdfast.records.find import load
 from holdfast.run import make_run, to_json
-from holdfast.runs.checkpoint import Busy, locked
-from holdfast.runs.find import load
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),

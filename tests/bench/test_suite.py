@@ -208,7 +208,7 @@ def test_a_dry_run_prints_the_cells(file: Path, tmp_path: Path, capsys: pytest.C
 def test_suites_of_limits_and_mirror_descent_parse(
     name: str, number: int, capsys: pytest.CaptureFixture[str]
 ):
-    path = Path(__file__).parents[2] / "benchmarks" / f"{name}.toml"
+    path = Path(__file__).parents[2] / "evidence" / f"{name}.toml"
     bench(str(path), dry_run=True)
     said = capsys.readouterr().out.split()
     assert len(said) == len(set(said)) == number

@@ -17,9 +17,10 @@ import pytest
 from holdfast import Agent
 from holdfast.cli import main
 from holdfast.core.limits import parse_limit
-from holdfast.core.stats import cost_regret
+from holdfast.records.excursions import Excursion, excursions
+from holdfast.records.statistics import cost_regret
 from holdfast.ship.certify import card, certify, charts, page, task
-from holdfast.ship.certify.history import Excursion, excursions, history
+from holdfast.ship.certify.history import history
 from small_runs import rows_without_clock
 
 SIZES = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=2, critic_minibatch=64)

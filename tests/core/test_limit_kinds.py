@@ -8,7 +8,7 @@ from full import first_is_quick, repeats
 from holdfast import make_run
 from holdfast.core.limits import Limit, chance, parse_limit, tail
 from holdfast.core.tails import Tally, derived, quantile, spent_before, tail_mean
-from holdfast.core.verdict import verdict
+from holdfast.judge.verdict import verdict
 from holdfast.run import from_json, to_json
 
 TEXTS = ["25", "25 worst 5%", "2.5 in 95%", "25 budget", "25 budget penalty 0.5", "25 ends"]

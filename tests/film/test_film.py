@@ -22,7 +22,7 @@ from holdfast.bars import FilmBar
 from holdfast.cli import main
 from holdfast.envs.acting import Actor
 from holdfast.envs.make import make_env
-from holdfast.evaluate import evaluate
+from holdfast.judge.evaluate import evaluate
 from holdfast.ship.certify import certify
 from holdfast.ship.film import Address, Film, NotDrawn, choose, panel, writers
 from holdfast.ship.film.views import make_visible, open_view

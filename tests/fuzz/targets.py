@@ -25,13 +25,14 @@ from safetensors.numpy import save
 
 import holdfast
 from holdfast.bench.suite import cells, load_suite
-from holdfast.reading import MALFORMED, reason
+from holdfast.files import MALFORMED, reason
+from holdfast.records.evaluations import read_violations
+from holdfast.records.find import load, not_started
+from holdfast.records.rows import read_progress, rows_until, tail
 from holdfast.run import from_json, make_run, to_json
 from holdfast.runs import checkpoint
-from holdfast.runs.find import load, not_started
-from holdfast.runs.folder import open_folder, read_violations, state_arrays, state_from
+from holdfast.runs.folder import open_folder, state_arrays, state_from
 from holdfast.runs.plot import plot_run
-from holdfast.runs.progress import read_progress, rows_until, tail
 from holdfast.runs.spaces import parse_space
 from holdfast.ship.export.numpy_policy import Policy
 from holdfast.tabular import read_cmdp

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from sample_runs import TASKS, write_runs
 
-from holdfast.evaluate import Evaluation
+from holdfast.judge.evaluate import Evaluation
+from holdfast.records.evaluations import read_evaluation
+from holdfast.records.find import load
+from holdfast.records.log import RunLog, complete
 from holdfast.report import report
 from holdfast.report.html import payload
 from holdfast.report.summary import summarise
 from holdfast.runs import checkpoint
-from holdfast.runs.find import load
-from holdfast.runs.folder import read_evaluation, save_evaluation
-from holdfast.runs.log import RunLog, complete
+from holdfast.runs.folder import save_evaluation
 
 STEPS = np.arange(1, 9) * 1000.0
 

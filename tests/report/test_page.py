@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sample_runs import TASKS, write_runs
 
+from holdfast.records.find import load
 from holdfast.report.html import payload, write_page
 from holdfast.report.summary import summarise
-from holdfast.runs.find import load
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from sample_runs import ALGORITHMS, TASKS, write_runs
 
+from holdfast.records.find import labelled, load
 from holdfast.report import report
 from holdfast.report.curves import curves
 from holdfast.report.finals import marks
 from holdfast.report.html import differing, payload, short
 from holdfast.report.summary import Summary, summarise
 from holdfast.report.tables import latex, latex_final
-from holdfast.runs.find import labelled, load
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ import pytest
 from matplotlib import rc_context
 from sample_runs import TASKS, write_runs
 
-from holdfast.core import stats
+from holdfast.records import statistics as stats
+from holdfast.records.find import load
 from holdfast.report import report
 from holdfast.report.curves import curves
 from holdfast.report.figures import STYLE, aggregate, learning
 from holdfast.report.summary import printed, summarise
 from holdfast.report.tables import write_tables
-from holdfast.runs.find import load
 
 
 def test_ablation_units_by_hand(tmp_path: Path):

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from holdfast import make_env
+from holdfast.files import CheckpointError, locked
+from holdfast.records.rows import read_rows
 from holdfast.runs import checkpoint
-from holdfast.runs.checkpoint import CheckpointError
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
-from holdfast.runs.progress import ProgressFile, read_rows
+from holdfast.runs.progress import ProgressFile
 from holdfast.runs.training import train_in_folder
 from small_runs import finish, rows_without_clock, same, small
 
@@ -32,7 +33,7 @@ def test_a_run_that_ended_before_its_first_epoch_is_begun_anew(tmp_path):
     """A remedy may need other settings. Unless it is in that epoch right now."""
     env, path = make_env("probe/Speed-v0", 4), tmp_path / "run"
     create(path, small(seed=1), env)
-    with checkpoint.locked(path / ".lock"), pytest.raises(ValueError, match="is not empty"):
+    with locked(path / ".lock"), pytest.raises(ValueError, match="is not empty"):
         create(path, small(seed=2), env)
     assert open_folder(path).run.seed == 1
     finish(create(path, small(seed=2), env), env)

@@ -9,18 +9,19 @@ import time
 import numpy as np
 import pytest
 
-import holdfast.runs.evaluations as evaluations
+import holdfast.runs.evaluator as evaluations
 from holdfast import Agent, make_env
 from holdfast.cli import main
-from holdfast.evaluate import Evaluation
+from holdfast.files import CheckpointError
+from holdfast.judge.evaluate import Evaluation
+from holdfast.records.find import load
+from holdfast.records.rows import read_evaluations, read_rows
 from holdfast.report.html import payload
 from holdfast.report.summary import summarise
-from holdfast.runs.checkpoint import CheckpointError, saved_epochs
-from holdfast.runs.evaluations import Evaluator, row_of
-from holdfast.runs.find import load
+from holdfast.runs.checkpoint import saved_epochs
+from holdfast.runs.evaluator import Evaluator, row_of
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.plot import plot_run
-from holdfast.runs.progress import read_evaluations, read_rows
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
 from holdfast.train.environment import Spaces

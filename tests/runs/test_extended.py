@@ -4,7 +4,7 @@
 import pytest
 
 from holdfast.cli import main
-from holdfast.runs.checkpoint import CheckpointError, read_json, write_json
+from holdfast.files import CheckpointError, read_json, write_json
 from holdfast.runs.folder import create, open_folder, write_config
 from holdfast.runs.training import extended
 from holdfast.train.environment import open_env

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from holdfast import Agent, cli, make_env, make_run
+from holdfast.files import Busy, locked
+from holdfast.records.rows import read_rows
 from holdfast.runs import folder as folders
-from holdfast.runs.checkpoint import Busy, locked, saved_epochs
+from holdfast.runs.checkpoint import saved_epochs
 from holdfast.runs.folder import create, load_state, open_folder
-from holdfast.runs.progress import read_rows
 from holdfast.runs.training import train_in_folder
 from holdfast.train.state import first_state
 from small_runs import rows_without_clock
@@ -163,7 +164,7 @@ def test_one_process_trains_in_a_folder(tmp_path, capsys):
 HOLD = """
 import sys, time
 from pathlib import Path
-from holdfast.runs.checkpoint import locked
+from holdfast.files import locked
 with locked(Path(sys.argv[1])) as mine:
     print(mine, flush=True)
     time.sleep(60)

@@ -12,11 +12,13 @@ from safetensors.numpy import save
 from holdfast.bench.suite import cells, load_suite
 from holdfast.cli import main
 from holdfast.envs.make import make_env
+from holdfast.files import CheckpointError
+from holdfast.records.find import load, not_started
+from holdfast.records.rows import read_progress, read_rows
 from holdfast.run import make_run
 from holdfast.runs import checkpoint
-from holdfast.runs.find import load, not_started
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
-from holdfast.runs.progress import ProgressFile, read_progress, read_rows
+from holdfast.runs.progress import ProgressFile
 from holdfast.ship.export.numpy_policy import Policy
 from holdfast.tabular import read_cmdp
 from holdfast.train.state import first_state
@@ -63,7 +65,7 @@ def rewrite(folder, change):
 def test_what_no_machine_can_hold_is_refused_before_it_is_made(folder, change):
     open_folder(folder.path)
     rewrite(folder, change)
-    with pytest.raises(checkpoint.CheckpointError, match=r"run\.json"):
+    with pytest.raises(CheckpointError, match=r"run\.json"):
         open_folder(folder.path)
 
 
@@ -102,7 +104,7 @@ def test_a_checkpoint_that_lies_elsewhere_is_not_read(folder, tmp_path):
     place = folder.path / "checkpoint" / "epoch-000001"
     place.rename(tmp_path / "elsewhere")
     place.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(checkpoint.CheckpointError, match="outside of its folder"):
+    with pytest.raises(CheckpointError, match="outside of its folder"):
         load_state(folder)
 
 
@@ -145,7 +147,7 @@ def test_a_policy_that_is_not_finite_is_not_loaded(folder):
         (place / "state.safetensors").write_bytes(content)
         meta = {"format": 1, "epoch": 1, "sha256": hashlib.sha256(content).hexdigest()}
         (place / "state.json").write_text(json.dumps(meta))
-        with pytest.raises(checkpoint.CheckpointError, match="not finite"):
+        with pytest.raises(CheckpointError, match="not finite"):
             load_state(folder)
 
 
@@ -301,7 +303,7 @@ def test_a_table_that_unpacks_into_too_much_is_skipped(tmp_path, monkeypatch):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from holdfast.runs import formats
+    from holdfast.records import formats
 
     columns = {name: np.zeros(1000) for name in formats.REQUIRED}
     parquet.write_table(pa.table(columns), tmp_path / "runs.parquet")  # compressed to little

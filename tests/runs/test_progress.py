@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from holdfast.runs.progress import ProgressFile, read_progress, read_rows, tail, write_rows
+from holdfast.records.rows import read_progress, read_rows, tail
+from holdfast.runs.progress import ProgressFile, write_rows
 
 ROWS = [
     {"epoch": 1, "env_steps": 200, "ep_cost/left, then right": 0.1, "kl": 1e-300},

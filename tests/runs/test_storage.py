@@ -11,15 +11,16 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from holdfast import Agent, cli, make_env, make_run
-from holdfast.bench.ray_tasks import work
+from holdfast.cluster import places as kept
+from holdfast.cluster import storage
+from holdfast.cluster.places import Disk, Remote, StorageError, is_uri, place_of
+from holdfast.cluster.storage import Outbox, contents, deliver, fetch, in_order, runs_under
+from holdfast.cluster.tasks import work
+from holdfast.files import CheckpointError, confined
+from holdfast.records.rows import read_rows
 from holdfast.report import report
 from holdfast.run import to_json
-from holdfast.runs import places as kept
-from holdfast.runs import storage
 from holdfast.runs.folder import create, load_state, open_folder, state_arrays
-from holdfast.runs.places import Disk, Remote, StorageError, confined, is_uri, place_of
-from holdfast.runs.progress import read_rows
-from holdfast.runs.storage import Outbox, contents, deliver, fetch, in_order, runs_under
 from holdfast.runs.training import train_in_folder
 
 ENV = "probe/Speed-v0"
@@ -125,7 +126,7 @@ def test_only_what_is_new_travels(tmp_path):
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "a\\..\\x", "C:x"])
 def test_names_stay_inside_their_folder(name, tmp_path):
-    with pytest.raises(StorageError, match="no name inside a run folder"):
+    with pytest.raises(CheckpointError, match="no name inside a run folder"):
         deliver(Disk(tmp_path / "run"), {name: b""})
     assert confined("checkpoint/epoch-000001/state.json")
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Agent
 from holdfast.cli import main
-from holdfast.runs.zoo import ZooError, entries
+from holdfast.records.zoo import ZooError, entries
 from small_runs import SMALL
 
 TASK = "SafetyHopperVelocity-v1"

@@ -14,16 +14,16 @@ import pytest
 from holdfast.cli import figures as figures_command
 from holdfast.cli import playground, solve, verify
 from holdfast.cli.cmdp import load
-from holdfast.tabular import claims
+from holdfast.paper import claims
+from holdfast.paper.figures import Look, figures, paths, penalty, policy_square
+from holdfast.paper.square import page
 from holdfast.tabular.cmdp import toy, two_action_policy
-from holdfast.tabular.figures import Look, figures, paths, penalty, policy_square
 from holdfast.tabular.files import write_cmdp
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.instances import gridworld
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import mirror_path
 from holdfast.tabular.occupancy import evaluate, occupancy
-from holdfast.tabular.square import page
 from holdfast.tabular.trust import Method, update
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.core.stats import cost_regret, iqm
+from holdfast.records.statistics import cost_regret, iqm
 from holdfast.tabular.barrier import POTENTIALS, psi
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.flow import Geometry, direction, flow

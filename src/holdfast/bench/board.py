@@ -18,9 +18,9 @@ from rich.text import Text
 from holdfast.bars import against, clock
 from holdfast.bench.suite import Cell
 from holdfast.console import plain_console, styled
-from holdfast.runs.checkpoint import read_json
-from holdfast.runs.log import read_limits
-from holdfast.runs.progress import costs_of, own, tail
+from holdfast.files import read_json
+from holdfast.records.log import read_limits
+from holdfast.records.rows import costs_of, own, tail
 
 REFRESH, LINE = 0.5, 10.0
 """Seconds between updates of a terminal; between lines where there is none."""

@@ -18,8 +18,8 @@ import numpy as np
 
 from holdfast.bench.suite import Cell
 from holdfast.envs.foreign.spaces import sample_actions
+from holdfast.records.rows import tail
 from holdfast.run import Run
-from holdfast.runs.progress import tail
 from holdfast.train.environment import Spaces, open_env
 from holdfast.train.state import first_state
 

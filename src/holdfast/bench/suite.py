@@ -20,7 +20,7 @@ from math import prod
 from pathlib import Path
 from typing import cast
 
-from holdfast.reading import MB, shallow, text
+from holdfast.files import MB, shallow, text
 from holdfast.register import PresetName
 from holdfast.run import Run, make_run
 from holdfast.runs.folder import plain_word

@@ -31,7 +31,7 @@ def train_cell(path: Path, config: Mapping[str, Any]) -> None:
     `Busy` is raised while someone else trains it. The lock lies beside the folder, which may not
     be there yet; that of the folder itself keeps `holdfast resume` out.
     """
-    from holdfast.runs.checkpoint import Busy, locked
+    from holdfast.files import Busy, locked
 
     with locked(path.parent / ".locks" / path.name) as mine:
         if not mine:
@@ -93,8 +93,8 @@ def main() -> None:
     """Entry point of the process; see the module's text."""
     path, config = Path(sys.argv[1]), json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    from holdfast.files import Busy
     from holdfast.process import describe, terminable
-    from holdfast.runs.checkpoint import Busy
 
     try:
         with terminable():

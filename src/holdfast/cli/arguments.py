@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import UseAppendAction, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
+from holdfast.cluster.storage import local_copy
 from holdfast.core.limits import Limit, parse_limit
 from holdfast.runs.checkpoint import Which
-from holdfast.runs.storage import local_copy
 
 Value = TypeVar("Value")
 

@@ -11,18 +11,19 @@ from rich.table import Table
 
 from holdfast.bench.board import Board
 from holdfast.bench.estimate import effort
-from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
 from holdfast.cli.arguments import WholeOrNone
+from holdfast.cluster.places import here
+from holdfast.cluster.storage import fetch, runs_under
+from holdfast.cluster.tasks import Ray
 from holdfast.console import plain_console, styled
 from holdfast.envs.foreign.references import refuse_untrusted
+from holdfast.files import read_json, write_json
 from holdfast.own_barrier import barrier_name
 from holdfast.process import cores
 from holdfast.run import from_json
-from holdfast.runs.checkpoint import read_json, saved_epochs, write_json
-from holdfast.runs.places import here
-from holdfast.runs.storage import fetch, runs_under
+from holdfast.runs.checkpoint import saved_epochs
 from holdfast.settings import leaves
 
 SUITES = f"A shipped suite ({', '.join(shipped())}) or your own TOML file."

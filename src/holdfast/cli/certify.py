@@ -40,7 +40,7 @@ def command(
         describe: Description of the task; by default that of its environment.
     """
     from holdfast.bars import EvaluationBar
-    from holdfast.runs.storage import sync_back
+    from holdfast.cluster.storage import sync_back
     from holdfast.ship.certify import certify
 
     given: dict[str, Any] = judging.given() | environment.given()

@@ -66,7 +66,7 @@ def command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("runs/dem
 
 
 def demo_run(seed: int = 0, steps: int = DEMO_STEPS) -> Run:
-    """The run of the demo; `benchmarks/demo_seeds.py` trains other seeds."""
+    """The run of the demo; `evidence/demo_seeds.py` trains other seeds."""
     from holdfast.run import make_run
 
     return make_run("c-trpo", env="SafetyHalfCheetahVelocity-v1", steps=steps, seed=seed)

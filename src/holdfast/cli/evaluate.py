@@ -20,12 +20,12 @@ from holdfast.cli.arguments import (
     WhichPolicy,
     judging_limits,
 )
-from holdfast.console import plain_console
-from holdfast.core.verdict import COLOURS, counted
-from holdfast.envs.perturb import Perturbation, parse_perturbations
-from holdfast.evaluate import Evaluation
+from holdfast.cluster.storage import sync_back
+from holdfast.console import counted, plain_console
+from holdfast.judge.evaluate import Evaluation
+from holdfast.judge.perturb import Perturbation, parse_perturbations
+from holdfast.judge.verdict import COLOURS
 from holdfast.runs.folder import save_evaluation
-from holdfast.runs.storage import sync_back
 
 CODES = {"yes": 0, "no": 1, "undecided": 3}
 """Verdict → exit code; 2 is that of a wrong command."""

@@ -28,7 +28,7 @@ def command(
         noise: Add a second ONNX output, `sampled`: an action drawn with the input `noise`.
     """
     from holdfast.agent import Agent
-    from holdfast.runs.storage import called
+    from holdfast.cluster.storage import called
 
     agreement = Agent.load(run, which=which).export(out, double=double, noise=noise)
     console = plain_console()

@@ -32,8 +32,8 @@ def command(
         barrier: The barrier: entropy, log, or your own, file.py:name.
         radius: Radius of the regions and updates.
     """
-    from holdfast.tabular.figures import figures as draw
-    from holdfast.tabular.figures.drawing import Look
+    from holdfast.paper.figures import figures as draw
+    from holdfast.paper.figures.drawing import Look
 
     for value in beta:
         choice(value, None, None)

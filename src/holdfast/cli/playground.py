@@ -18,7 +18,7 @@ def command(
         out: The file to write.
         cmdp: Another CMDP of 2 states, 2 actions and 1 constraint.
     """
-    from holdfast.tabular.square import page
+    from holdfast.paper.square import page
 
     Path(out).write_text(page(load(cmdp)), encoding="utf-8")
     print(f"{out}: open it in a browser")

@@ -15,9 +15,9 @@ def command(run: tyro.conf.Positional[RunFolder], out: OutOrNone = None) -> None
         run: The run folder.
         out: The picture's file; the suffix chooses PNG, SVG or PDF. Default: RUN/progress.png.
     """
+    from holdfast.cluster.storage import sync_back
     from holdfast.runs.folder import open_folder
     from holdfast.runs.plot import plot_run
-    from holdfast.runs.storage import sync_back
 
     print(plot_run(open_folder(run), out or run / "progress.png"))
     sync_back(run)

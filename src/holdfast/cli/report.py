@@ -6,10 +6,10 @@ from pathlib import Path
 import tyro
 
 from holdfast.cli.arguments import Out, Records, WholeOrNone
+from holdfast.records.log import PUBLISHED_LIMIT
 from holdfast.report import report
 from holdfast.report.finals import UnitsName
 from holdfast.report.summary import LayoutName
-from holdfast.runs.log import PUBLISHED_LIMIT
 
 
 def command(

@@ -55,11 +55,11 @@ def command(args: list[str]) -> None:
 def train_from(origin: str, args: list[str]) -> None:
     """A new run that begins with the policy of another run, with other settings."""
     from holdfast.cli.options import parse_run
+    from holdfast.cluster.places import is_uri
+    from holdfast.cluster.storage import local_copy
+    from holdfast.records.zoo import is_zoo
     from holdfast.runs.folder import load_state, open_folder
-    from holdfast.runs.places import is_uri
-    from holdfast.runs.storage import local_copy
     from holdfast.runs.trust import is_remembered
-    from holdfast.runs.zoo import is_zoo
 
     before = open_folder(local_copy(origin))
     state, _ = load_state(before)
@@ -74,10 +74,10 @@ def train_from(origin: str, args: list[str]) -> None:
 def train_again(config: str, args: list[str]) -> None:
     """Repeat the run of a run.json in a new folder; flags change settings."""
     from holdfast.cli.options import parse_run
+    from holdfast.cluster.storage import local_copy
+    from holdfast.files import read_json
     from holdfast.run import from_json
-    from holdfast.runs.checkpoint import read_json
     from holdfast.runs.folder import load_state, open_folder
-    from holdfast.runs.storage import local_copy
     from holdfast.runs.trust import is_remembered
 
     file = Path(config)

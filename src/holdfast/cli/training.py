@@ -61,8 +61,8 @@ def train_shown(
 ) -> None:
     """Train in a folder with the chosen displays, then close all of them."""
     from holdfast.bars import training_bar
+    from holdfast.cluster.storage import sync_back
     from holdfast.runs.sinks import closed_after
-    from holdfast.runs.storage import sync_back
     from holdfast.runs.training import train_in_folder
 
     run = folder.run

@@ -13,16 +13,16 @@ import tyro
 from rich.console import Console
 
 from holdfast.bench.board import Board
-from holdfast.bench.ray_tasks import Ray
 from holdfast.bench.scheduler import Local
 from holdfast.bench.suite import Cell
 from holdfast.cli.arguments import Whole, WholeOrNone
 from holdfast.cli.options import HELP, parse_run
+from holdfast.cluster.places import here
+from holdfast.cluster.tasks import Ray
 from holdfast.console import plain_console
+from holdfast.files import locked, write_atomic
 from holdfast.process import cores
-from holdfast.runs.checkpoint import locked, write_atomic
 from holdfast.runs.folder import plain_word
-from holdfast.runs.places import here
 from holdfast.train.environment import Spaces, open_env
 from holdfast.tune.page import command_of, suite_of, write_page
 from holdfast.tune.search import search

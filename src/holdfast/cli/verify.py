@@ -30,7 +30,7 @@ def command(
         barrier: The barrier: entropy, log, or your own, file.py:name.
         radius: Radius of the updates in the claims.
     """
-    from holdfast.tabular.claims import check_claims
+    from holdfast.paper.claims import check_claims
 
     chosen = choice(beta, barrier, radius)
     table = Table("claim", "on", "worst deviation", "allowed", "verdict", box=None)

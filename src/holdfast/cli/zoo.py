@@ -19,7 +19,7 @@ def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole
         to: The folder of the zoo; by default the library's own.
         episodes: Fresh episodes for the evaluation of each.
     """
-    from holdfast.runs.zoo import entries, zoo_folder
+    from holdfast.records.zoo import entries, zoo_folder
 
     console = plain_console()
     if make:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.cluster import connect, first_line, refuse_versions
+from holdfast.cluster.ray import connect, first_line, refuse_versions
 from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.envs.worker import (
     SINGLE,

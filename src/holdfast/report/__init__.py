@@ -10,18 +10,31 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from holdfast.cluster.places import here
+from holdfast.cluster.storage import local_copy, renew
+from holdfast.records.find import load, not_started
+from holdfast.records.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted
 from holdfast.report.curves import curves
 from holdfast.report.figures import write_figures
 from holdfast.report.finals import UnitsName
 from holdfast.report.html import payload, write_page
 from holdfast.report.summary import LayoutName, summarise
 from holdfast.report.tables import write_tables
-from holdfast.runs.find import load, not_started
-from holdfast.runs.log import PUBLISHED_LIMIT
-from holdfast.runs.places import here
-from holdfast.runs.storage import local_copy, renew
 
-__all__ = ["report"]
+__all__ = ["load_runs", "report"]
+
+
+def load_runs(
+    paths: Iterable[str | Path], cost_limit: float = PUBLISHED_LIMIT
+) -> tuple[tuple[RunLog, ...], tuple[str, ...]]:
+    """`records.find.load`, with the settings that runs of earlier versions do not name."""
+    return load(paths, cost_limit, _defaults)
+
+
+def _defaults(algorithm: str) -> dict[str, Scalar]:
+    from holdfast.run import default_settings  # JAX, which reports of one version do without
+
+    return dotted(default_settings(algorithm))
 
 
 def report(
@@ -54,7 +67,7 @@ def report(
     folder.mkdir(parents=True, exist_ok=True)
     while True:
         try:
-            runs, skipped = load(paths, cost_limit)
+            runs, skipped = load_runs(paths, cost_limit)
             runs = runs if steps is None else tuple(run.until(steps) for run in runs)
             finished = bool(runs) and all(run.done for run in runs)
             waiting = [cell for path in paths for cell in not_started(path)]

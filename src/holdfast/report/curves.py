@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.core import stats
-from holdfast.core.stats import Array
+from holdfast.records import statistics as stats
+from holdfast.records.log import RunLog
+from holdfast.records.statistics import Array
 from holdfast.report.finals import Pair, cost_curve, regret_column
-from holdfast.runs.log import RunLog
 
 POINTS = 126  # per curve: finer than a screen shows at card width
 FEWER = 42  # where each point is resampled

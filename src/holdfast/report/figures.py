@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holdfast.drawing import LIMIT, write_formats
 from holdfast.report.curves import CURVES, Curve
 from holdfast.report.finals import Pair
 from holdfast.report.html import limits, short
@@ -62,11 +63,7 @@ def write_figures(
                 continue
             made.draw_without_rendering()
             made.set_layout_engine(None)  # laid out once, not again for each format
-            for kind in FORMATS:
-                files.append(out / f"{name}.{kind}")
-                # No dates: the same runs give the same files.
-                dated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
-                made.savefig(files[-1], dpi=160, metadata=dated)
+            files += write_formats(made, out / name, FORMATS, dpi=160)
     return files
 
 
@@ -105,7 +102,7 @@ def aggregate(summary: Summary) -> "Figure | None":
         title = TITLES[metric].removesuffix(" − 1" if summary.limit_at else "")
         axis.set(title=title, yticks=y, yticklabels=rows)
         axis.grid(axis="y", visible=False)
-    axes.flat[0].axvline(summary.limit_at, color="#c2410c", ls="--", lw=1)
+    axes.flat[0].axvline(summary.limit_at, color=LIMIT, ls="--", lw=1)
     for group, first, after in zip(groups, starts[:-1], starts[1:], strict=True):
         middle = float(y[first:after].mean())
         place = {"xy": (1.01, middle), "xycoords": ("axes fraction", "data")}
@@ -189,7 +186,7 @@ def learning(
                 axis.fill_between(c.steps / 1e6, c.low, c.high, color=tint[name], alpha=0.08, lw=0)
             bounds = limits(summary, task) if metric == "cost" else []
             for bound in bounds:
-                axis.axhline(bound, color="#c2410c", ls="--", lw=1)
+                axis.axhline(bound, color=LIMIT, ls="--", lw=1)
             if here:
                 top = _reach([*(float(np.nanmax(c.high)) for _, c in here), *bounds])
                 low = min(0.0, -_reach([-float(np.nanmin(c.low)) for _, c in here]))

@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from holdfast.core import stats
-from holdfast.core.stats import Array
-from holdfast.runs.log import RunLog
+from holdfast.records import statistics as stats
+from holdfast.records.log import RunLog
+from holdfast.records.statistics import Array
 
 Pair = tuple[str, str]
 """(label, task)"""

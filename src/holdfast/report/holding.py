@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.core.holding import calibration, excursions, growth, safe_from, violations
-from holdfast.core.stats import Array
+from holdfast.records.evaluations import Acting, read_evaluation, read_violations
+from holdfast.records.excursions import calibration, growth, mean_excursion, safe_from, violations
+from holdfast.records.log import RunLog
+from holdfast.records.statistics import Array
 from holdfast.report.finals import Final, Pair, cost_curve, regret_column
-from holdfast.runs.folder import Acting, read_evaluation, read_violations
-from holdfast.runs.log import RunLog
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
         cost, limit = costs(run, raw)
         steps, columns = run.columns["env_steps"], run.columns
         regret = columns["cost_regret_raw" if raw else "cost_regret"]
-        out, how = excursions(cost, limit), violations(cost, limit)
+        out, how = mean_excursion(cost, limit), violations(cost, limit)
         slope = float("nan")
         if "spent" in columns and "realised" in columns:
             slope = calibration(columns["spent"][:-1], columns["realised"][1:])

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.core.stats import Array, Estimate
+from holdfast.files import write_atomic
+from holdfast.records.log import Scalar
+from holdfast.records.statistics import Array, Estimate
 from holdfast.report.curves import CURVES, Curve, curves
 from holdfast.report.finals import Pair, regret_column
 from holdfast.report.summary import Summary
-from holdfast.runs.checkpoint import write_atomic
-from holdfast.runs.log import Scalar
 
 SCRIPTS = ("stats.js", "charts.js", "holding.js", "page.js")
 

@@ -8,8 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from holdfast.core import stats
-from holdfast.core.stats import Array, Estimate, Profile
+from holdfast.records import statistics as stats
+from holdfast.records.find import suite, withdrawn
+from holdfast.records.log import RunLog
+from holdfast.records.statistics import Array, Estimate, Profile
 from holdfast.report.finals import (
     Final,
     Pair,
@@ -23,8 +25,6 @@ from holdfast.report.finals import (
     units,
 )
 from holdfast.report.holding import Held, foretold, held
-from holdfast.runs.find import suite, withdrawn
-from holdfast.runs.log import RunLog
 
 LayoutName = Literal["holdfast", "paper"]
 """Of figures and tables: three groups by the interval of the final cost, or as in the paper."""

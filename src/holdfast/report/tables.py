@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from holdfast.core import stats
-from holdfast.core.stats import Estimate
+from holdfast.records import statistics as stats
+from holdfast.records.statistics import Estimate
 from holdfast.report.finals import Pair, regret_column
 from holdfast.report.holding import Held
 from holdfast.report.html import differing, short

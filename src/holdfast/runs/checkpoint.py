@@ -19,12 +19,9 @@ import json
 import os
 import re
 import shutil
-import sys
-import tempfile
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,93 +29,22 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from holdfast.reading import MB, content, json_value, refuse_links
+from holdfast.files import (
+    MB,
+    CheckpointError,
+    content,
+    read_json,
+    refuse_links,
+    write_atomic,
+)
 
 FORMAT = 1
 PLACE, BEST = "checkpoint", "best"
 """The folders of a run's checkpoints, and of its best safe policy."""
 Which = Literal["newest", "best"] | int
 """A policy of a run: of the newest checkpoint, the best safe one, or that of an epoch."""
-LARGEST = {".json": 16 * MB, ".safetensors": 4096 * MB}
-"""Bytes that a file of a run can have; arrays are not compressed, so they take no more memory."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be written or read, with the reason and the remedy."""
-
-
-class Busy(CheckpointError):
-    """Another process writes there."""
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _take(handle: int) -> None:
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-@contextmanager
-def locked(file: Path) -> Generator[bool]:
-    """Hold a lock that ends with this process, however it dies; False if another one holds it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab") as handle:
-        try:
-            _take(handle.fileno())
-            mine = True
-        except (BlockingIOError, PermissionError):
-            mine = False
-        except OSError:  # a file system without locks: one process at a time is up to the user
-            mine = True
-        yield mine
-
-
-def write_durably(file: IO[bytes], content: bytes) -> None:
-    """Write it, down to the disk."""
-    file.write(content)
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Replace a file as a whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write_durably(file, content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    write_atomic(path, (json.dumps(data, indent=2) + "\n").encode())
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; one clear sentence if it is missing or damaged."""
-    try:
-        data = json_value(content(path, LARGEST[".json"]), path.name)
-    except (FileNotFoundError, NotADirectoryError):
-        raise CheckpointError(
-            f"'{path.parent}' is not a run folder: it has no {path.name}; "
-            "`holdfast train` makes one."
-        ) from None
-    except ValueError as error:
-        raise CheckpointError(
-            f"'{path}' is damaged ({error}); restore it from a copy or train anew."
-        ) from None
-    if not isinstance(data, dict):
-        raise CheckpointError(f"'{path}' is damaged (not a JSON object); restore it from a copy.")
-    return data
+LARGEST = 4096 * MB
+"""Bytes of its arrays; they are not compressed, so they take no more memory."""
 
 
 def save(
@@ -202,7 +128,7 @@ def _read(place: Path, epoch: int) -> dict[str, NDArray[Any]]:
         raise CheckpointError(f"'{place}' is not a checkpoint of this version (format {FORMAT})")
     try:
         refuse_links(place.parent, (place.name, f"{place.name}/state.safetensors"))
-        data = content(place / "state.safetensors", LARGEST[".safetensors"])
+        data = content(place / "state.safetensors", LARGEST)
     except OSError as error:
         raise CheckpointError(f"'{place}' cannot be read ({error.strerror})") from None
     except ValueError as error:

@@ -8,31 +8,39 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import gymnasium as gym
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.cluster.places import here
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.references import needs_consent
-from holdfast.evaluate import Evaluation
+from holdfast.files import (
+    MALFORMED,
+    CheckpointError,
+    locked,
+    read_json,
+    reason,
+    refuse_links,
+    write_json,
+)
+from holdfast.judge.evaluate import Evaluation
 from holdfast.process import versions
-from holdfast.reading import MALFORMED, reason, refuse_links
+from holdfast.records.evaluations import evaluation_file
+from holdfast.records.log import read_limits
+from holdfast.records.rows import EVALUATIONS, read_rows
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
-from holdfast.runs.checkpoint import BEST, CheckpointError, Which
-from holdfast.runs.log import read_limits
-from holdfast.runs.places import here
-from holdfast.runs.progress import EVALUATIONS, read_rows
+from holdfast.runs.checkpoint import BEST, Which
 from holdfast.runs.spaces import describe_space, parse_shape, parse_space
 from holdfast.runs.trust import is_remembered
 from holdfast.train.environment import Spaces, refuse_biased, refuse_untold
 from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
-Acting = Literal["sampled", "greedy"]
 OURS = (
     "run.json progress.csv done.json checkpoint .lock tensorboard wandb wandb.json card "
     "progress.png evaluation_sampled.json evaluation_greedy.json evaluations.csv best"
@@ -99,7 +107,7 @@ def is_free(path: Path) -> bool:
         return False
     if not (path / ".lock").exists():
         return True
-    with checkpoint.locked(path / ".lock") as mine:
+    with locked(path / ".lock") as mine:
         return mine
 
 
@@ -118,7 +126,7 @@ def write_config(folder: Folder) -> None:
     }
     if before := _earlier_totals(folder):
         config["extended_from"] = before
-    checkpoint.write_json(folder.path / "run.json", config)
+    write_json(folder.path / "run.json", config)
 
 
 def _earlier_totals(folder: Folder) -> list[int]:
@@ -126,7 +134,7 @@ def _earlier_totals(folder: Folder) -> list[int]:
     file = folder.path / "run.json"
     if not file.exists():
         return []
-    data = checkpoint.read_json(file)
+    data = read_json(file)
     run, before = data.get("run"), data.get("extended_from", [])
     total = cast(dict[str, Any], run).get("steps") if isinstance(run, dict) else None
     totals: list[Any] = [*cast(list[Any], before), total] if isinstance(before, list) else [None]
@@ -146,7 +154,7 @@ def _own(native: gym.Space[Any], plain: gym.Space[Any]) -> dict[str, Any] | None
 def open_folder(path: Path) -> Folder:
     """An existing folder, its run.json checked."""
     refuse_links(path, OURS)
-    data = checkpoint.read_json(path / "run.json")
+    data = read_json(path / "run.json")
     try:
         flat = gym.spaces.Box(-np.inf, np.inf, (_flat_size(data["observation"]),), np.float64)
         action = parse_space(data["action"])
@@ -304,38 +312,11 @@ def refuse_no_best(path: Path) -> None:
     )
 
 
-def _evaluation(folder: Path, acting: Acting) -> Path:
-    return folder / f"evaluation_{acting}.json"
-
-
 def save_evaluation(folder: Path, result: Evaluation) -> Path:
     """Keep the numbers of the newest policy's evaluation; an earlier one is replaced.
 
     The sampled and the greedy policy have a file each: `Evaluation.summary` and the epoch.
     """
-    file = _evaluation(folder, "greedy" if result.deterministic else "sampled")
-    checkpoint.write_json(file, {"epoch": checkpoint.saved_epochs(folder)[-1]} | result.summary())
+    file = evaluation_file(folder, "greedy" if result.deterministic else "sampled")
+    write_json(file, {"epoch": checkpoint.saved_epochs(folder)[-1]} | result.summary())
     return file
-
-
-def read_evaluation(folder: Path, acting: Acting, epoch: int) -> dict[str, Any] | None:
-    """What is kept of the policy of that epoch; an evaluation of another one is none."""
-    file = _evaluation(folder, acting)
-    found = checkpoint.read_json(file) if file.exists() else None
-    return found if found is not None and found.get("epoch") == epoch else None
-
-
-def read_violations(folder: Path, acting: Acting, epoch: int) -> tuple[float, float, float] | None:
-    """(rate, distance, distance when violating) that is kept; of the worst constraint."""
-    kept = read_evaluation(folder, acting, epoch)
-    if kept is None:
-        return None
-    try:
-        each = list(kept["cost"].values())
-        worst = lambda name: max(float(cost[name]) for cost in each)
-        rate = float(kept["violation_rate"]["estimate"])
-        return rate, worst("distance"), worst("distance_violating")
-    except MALFORMED as error:
-        raise ValueError(
-            f"'{_evaluation(folder, acting)}' is no evaluation ({reason(error)})."
-        ) from None

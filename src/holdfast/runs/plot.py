@@ -7,14 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.stats import Array
+from holdfast.drawing import BLUE, CONSTRAINTS, GREY, RED
+from holdfast.records.rows import read_evaluations, read_progress
+from holdfast.records.statistics import Array
 from holdfast.run import Run
 from holdfast.runs.folder import Folder
-from holdfast.runs.progress import read_evaluations, read_progress
-
-BLUE, RED, GREY = "#2a6fbb", "#c23b3b", "#8a8a8a"
-COLOURS = (BLUE, "#3a8f5c", "#8757b2", "#b7791f", "#40818f")
-"""Of constraints, in turn."""
 
 
 def plot_run(folder: Folder, target: Path) -> Path:
@@ -50,7 +47,7 @@ def plot_columns(
     left.plot(steps, columns["ep_return"], color=GREY, lw=1)
     left.set_title("Return of an episode")
     for i, (name, limit) in enumerate(limits.items()):
-        colour = COLOURS[i % len(COLOURS)]
+        colour = CONSTRAINTS[i % len(CONSTRAINTS)]
         cost = columns[f"ep_cost_raw{ends[i]}"]  # what the regret sums
         middle.plot(steps, cost, color=colour, label=name)
         if len(limits) == 1:
@@ -104,6 +101,6 @@ def _draw_evaluations(
     returns.legend(frameon=False, fontsize=8)
     for i, name in enumerate(limits):
         column = f"cost/{name}" if several else "cost"
-        edge = COLOURS[i % len(COLOURS)] if several else "black"
+        edge = CONSTRAINTS[i % len(CONSTRAINTS)] if several else "black"
         if column in judged:
             costs.scatter(steps, judged[column], **style | {"edgecolors": edge})

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.files import read_json, write_json
 from holdfast.process import optional
-from holdfast.runs.checkpoint import read_json, write_json
-from holdfast.runs.progress import Row
+from holdfast.records.rows import Row
 
 
 class Sink(Protocol):

@@ -17,11 +17,13 @@ import jax
 
 from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.envs.foreign.references import is_unnamed
+from holdfast.files import Busy, locked, write_json
+from holdfast.records.rows import EVALUATIONS, Row, read_rows
 from holdfast.run import to_json
 from holdfast.runs import checkpoint
-from holdfast.runs.evaluations import open_evaluator
+from holdfast.runs.evaluator import open_evaluator
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
-from holdfast.runs.progress import EVALUATIONS, ProgressFile, Row, read_rows, write_rows
+from holdfast.runs.progress import ProgressFile, write_rows
 from holdfast.runs.sinks import Sink
 from holdfast.runs.trust import remember
 from holdfast.train import Epoch, train
@@ -79,15 +81,15 @@ def conclude(folder: Folder) -> None:
     names = ("epoch", "env_steps", "ep_return", "ep_cost", "cost_regret_raw", "cost_regret")
     rows = read_rows(folder.path / "progress.csv")
     row = {name: rows[-1][name] for name in names if name in rows[-1]} if rows else {}
-    checkpoint.write_json(folder.path / "done.json", row)
+    write_json(folder.path / "done.json", row)
 
 
 @contextmanager
 def owned(path: Path) -> Generator[None]:
     """Nobody else trains in a folder meanwhile; the claim ends with this process."""
-    with checkpoint.locked(path / ".lock") as mine:
+    with locked(path / ".lock") as mine:
         if not mine:
-            raise checkpoint.Busy(
+            raise Busy(
                 f"'{path}' is being trained by another process; wait for it or stop it first, as "
                 "two would write over each other."
             )

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.envs.foreign.references import needs_consent
+from holdfast.files import CheckpointError, read_json, write_json
 from holdfast.run import Run
-from holdfast.runs.checkpoint import CheckpointError, read_json, write_json
 
 
 def state_folder() -> Path:

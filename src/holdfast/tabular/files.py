@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
-from holdfast.reading import MB, content, json_value
+from holdfast.files import MB, content, json_value
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, read_array
 
 LARGEST = 128 * MB

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from holdfast.drawing import LIMIT, SAFE, STOPPED
+from holdfast.files import write_atomic
 from holdfast.run import Run, make_run
-from holdfast.runs.checkpoint import write_atomic
 from holdfast.settings import leaves
 from holdfast.tune.space import tuned
 from holdfast.tune.study import Study, Trial, winner
@@ -171,13 +172,13 @@ def _picture(trials: Sequence[Trial]) -> str:
 
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    colours = ["#1a8754" if trial.safe else "#c2410c" for trial in done]
+    colours = [SAFE if trial.safe else LIMIT for trial in done]
     left.scatter([t.excess for t in done], [t.value for t in done], c=colours, s=22)
-    left.axvline(0, color="#c2410c", ls="--", lw=1)
+    left.axvline(0, color=LIMIT, ls="--", lw=1)
     left.set(xlabel="excess beyond what is allowed", ylabel="return of the last quarter")
     for trial in trials:
         if trial.curve.size:
-            colour = "#1a8754" if trial.safe else "#c2410c" if trial in done else "#9aa3b5"
+            colour = SAFE if trial.safe else LIMIT if trial in done else STOPPED
             right.plot(range(1, trial.curve.size + 1), trial.curve, color=colour, lw=1)
     right.set(xlabel="epoch", ylabel="return (green: safe, grey: stopped)")
     for axes in (left, right):

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from holdfast.bench.board import Board
 from holdfast.bench.scheduler import Engine, train_cells
 from holdfast.bench.suite import Cell
-from holdfast.runs.progress import read_progress
+from holdfast.records.rows import read_progress
 from holdfast.tune.study import Study, Trial, cell_of, propose, read_trials, stopped_at, write
 
 Job = TypeVar("Job")

@@ -22,12 +22,12 @@ from typing import Any, Literal
 import numpy as np
 
 from holdfast.bench.suite import Cell
-from holdfast.core.stats import Array
+from holdfast.files import read_json, write_json
 from holdfast.process import optional
+from holdfast.records.log import read_limits
+from holdfast.records.rows import read_progress
+from holdfast.records.statistics import Array
 from holdfast.run import Run, to_json
-from holdfast.runs.checkpoint import read_json, write_json
-from holdfast.runs.log import read_limits
-from holdfast.runs.progress import read_progress
 from holdfast.tune.space import Dimension, Param, tuned
 
 Constraint = Literal["regret", "tail"]

@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.verdict import counted
+from holdfast.console import counted
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource

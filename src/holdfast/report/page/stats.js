@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The statistics of core/stats.py for a choice of tasks made in the page: IQM and seeded bootstrap.
+// The statistics of records/statistics.py for a choice of tasks made in the page: IQM and seeded bootstrap.
 function iqm(values) {
   const sorted = Float64Array.from(values).sort(), cut = Math.floor(sorted.length / 4);
   let sum = 0;

@@ -15,9 +15,9 @@ from holdfast.envs.base import VecEnv
 from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
-from holdfast.envs.perturb import parse_perturbations
-from holdfast.evaluate import CostBound, Limits, OnEpisodes
-from holdfast.runs.checkpoint import write_atomic
+from holdfast.files import write_atomic
+from holdfast.judge.evaluate import CostBound, Limits, OnEpisodes
+from holdfast.judge.perturb import parse_perturbations
 from holdfast.ship.certify.card import Judged
 from holdfast.ship.certify.card import describe as described
 from holdfast.ship.certify.history import history

@@ -15,10 +15,10 @@ from typing import Any
 from holdfast.agent import Agent
 from holdfast.core.limits import Limit
 from holdfast.envs.foreign.references import is_unnamed, needs_consent
-from holdfast.evaluate import Evaluation
+from holdfast.files import read_json
+from holdfast.judge.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
 from holdfast.run import Run
-from holdfast.runs import checkpoint
 from holdfast.runs.spaces import describe_space
 from holdfast.ship.certify.history import History
 from holdfast.ship.certify.task import cost_words, task_words
@@ -190,7 +190,7 @@ def not_shown(judged: Judged) -> list[str]:
 
 def trained_with(path: Path) -> dict[str, str]:
     """The versions that run.json names."""
-    found: Any = checkpoint.read_json(path / "run.json").get("versions")
+    found: Any = read_json(path / "run.json").get("versions")
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 

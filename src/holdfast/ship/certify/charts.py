@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.verdict import counted
+from holdfast.console import counted
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 230, 46, 36, 36
 Floats = NDArray[np.float64]

@@ -10,21 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.holding import stretches
-from holdfast.runs.progress import Row
-
-
-@dataclass(frozen=True)
-class Excursion:
-    """Epochs on end in which the cost of some constraint was above its limit."""
-
-    first: int
-    """Epoch."""
-    epochs: int
-    largest: float
-    """Cost above the limit, of the worst constraint in the worst epoch."""
-    ended: bool
-    """Whether the cost came back below its limit before training ended."""
+from holdfast.records.excursions import Excursion, excursions
+from holdfast.records.rows import Row
 
 
 @dataclass(frozen=True)
@@ -77,11 +64,3 @@ def history(rows: Sequence[Row], limits: Mapping[str, float]) -> History:
         recovering=sum(row.get("recovering", 0) > 0 for row in rows),
         excursions=tuple(excursions(over)),
     )
-
-
-def excursions(over: NDArray[np.float64]) -> list[Excursion]:
-    """Stretches of rows [E, K] with a positive entry."""
-    return [
-        Excursion(int(a) + 1, int(b - a), float(over[a:b].max()), bool(b < len(over)))
-        for a, b in stretches((over > 0).any(1))
-    ]

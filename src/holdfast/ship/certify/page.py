@@ -10,9 +10,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from holdfast.console import counted
 from holdfast.core.limits import parse_limit
-from holdfast.core.verdict import counted
-from holdfast.evaluate import interval
+from holdfast.judge.evaluate import interval
 from holdfast.ship.certify import charts
 from holdfast.ship.certify.card import Judged, digest
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
-from holdfast.reading import MALFORMED
+from holdfast.files import MALFORMED, read_json, write_json
+from holdfast.records.zoo import FORMAT, INDEX, digests, entries
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import write_rows
-from holdfast.runs.zoo import digests, entries, write_entries
 from holdfast.ship.certify import certify
 from holdfast.train.environment import Spaces
 
@@ -42,7 +42,7 @@ def make_zoo(
     made = entries(to)
     for task, folder in sorted(found.items()):
         made[task] = add_policy(folder, to / _plain(task), episodes)
-        write_entries(to, made)
+        write_json(to / INDEX, {"format": FORMAT, "policies": dict(sorted(made.items()))})
         told(f"zoo/{task}: {sentence(made[task])}")
     return made
 
@@ -73,7 +73,7 @@ def add_policy(folder: Folder, target: Path, episodes: int) -> dict[str, Any]:
     checkpoint.save(draft, state.epoch, state_arrays(replace(state, env=None)), 1)
     (draft / "done.json").write_bytes(b"{}\n")
     _, data = certify(draft, episodes=episodes, film=False)
-    card = checkpoint.read_json(data)
+    card = read_json(data)
     result = agent.evaluate(episodes=episodes)  # the episodes that the card was made from
     summary = result.summary()
     shutil.rmtree(target, ignore_errors=True)

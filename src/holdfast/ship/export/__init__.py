@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.runs.checkpoint import write_atomic
+from holdfast.files import write_atomic
 from holdfast.ship.export import numpy_policy
 from holdfast.ship.export.agreement import Agreement, check, numpy_heads, onnx_heads
 from holdfast.ship.export.graph import onnx_model

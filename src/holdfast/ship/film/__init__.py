@@ -13,7 +13,7 @@ from PIL import Image
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv
 from holdfast.envs.rollout import Round, play
-from holdfast.evaluate import evaluate
+from holdfast.judge.evaluate import evaluate
 from holdfast.ship.film.episode import Address, Episode, Instant, choose, episode_of
 from holdfast.ship.film.panel import WIDTH, Panel
 from holdfast.ship.film.plot import plot_episodes

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.runs.checkpoint import write_atomic
-from holdfast.runs.plot import BLUE, COLOURS, GREY, RED
+from holdfast.drawing import BLUE, CONSTRAINTS, GREY, RED
+from holdfast.files import write_atomic
 from holdfast.ship.film.episode import Episode
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _draw(axes: Sequence[Axes], episode: Episode, limits: Mapping[str, float]) -
     said = f"over the limit of {', '.join(over)}" if over else "within limits"
     top.set_title(f"{episode.address}: {said}", fontsize=10, color=RED if over else "black")
     for i, (name, limit) in enumerate(limits.items()):
-        colour = COLOURS[i % len(COLOURS)]
+        colour = CONSTRAINTS[i % len(CONSTRAINTS)]
         middle.plot(steps, episode.costs[:, i].cumsum(), color=colour, label=name)
         middle.axhline(limit, color=colour, ls="--", lw=1)
         middle.annotate(

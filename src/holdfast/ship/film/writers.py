@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from holdfast.files import write_atomic
 from holdfast.process import pip_install
-from holdfast.runs.checkpoint import write_atomic
 
 COLOURS = 128
 KINDS = (".gif", ".mp4")

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run folders that are kept elsewhere: on a driver's disk, or under a URI (`s3://bucket/runs`).
+
+Whoever trains works on a disk of its own. After a checkpoint what is new in the folder is handed
+over as named bytes, in an order in which a reader never sees half of it: a checkpoint counts once
+its state.json is there, a run is done once its done.json is, so these come last. Fetching a folder
+into an empty one and training on gives the same bits as never having moved.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import posixpath
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from holdfast.cluster.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
+from holdfast.records.zoo import checked, is_zoo
+
+Files = dict[str, bytes | None]
+"""Relative name → content, in the order of writing; None: it is gone."""
+RANK = {"run.json": -1, "state.safetensors": 1, "state.json": 2, "done.json": 3}
+"""What is written before and after all else."""
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """As a reader may meet them: run.json first, state.json after its arrays, done.json last."""
+    return sorted(names, key=lambda name: (RANK.get(PurePosixPath(name).name, 0), name))
+
+
+Stamp = tuple[int, int] | None
+"""Size and time of a file; None: there is none."""
+
+
+@dataclass
+class Outbox:
+    """What of a folder has arrived elsewhere."""
+
+    folder: Path
+    arrived: dict[str, Stamp] = field(default_factory=dict[str, Stamp])
+
+    @classmethod
+    def up_to_date(cls, folder: Path) -> Outbox:
+        """The other side has what lies here now."""
+        box = cls(folder)
+        box.take()
+        return box
+
+    def take(self) -> Files:
+        """What has changed since; the caller brings it there."""
+        changed = self._changed()
+        self.arrived |= changed
+        return {name: self._content(name, stamp) for name, stamp in changed.items()}
+
+    def send(self, place: Place) -> Files:
+        """What has changed since goes to a place; what fails is still new the next time."""
+        files: Files = {}
+        for name, stamp in self._changed().items():
+            files[name] = self._content(name, stamp)
+            deliver(place, {name: files[name]})
+            self.arrived[name] = stamp
+        return files
+
+    def _changed(self) -> dict[str, Stamp]:
+        """In the order of writing; what is gone comes last, what makes it count first."""
+        names = in_order(Disk(self.folder).names())
+        told = {name: (self.folder / name).stat() for name in names}
+        stamps = {name: (stat.st_size, stat.st_mtime_ns) for name, stat in told.items()}
+        gone = [n for n, stamp in self.arrived.items() if stamp is not None and n not in stamps]
+        now: dict[str, Stamp] = stamps | dict.fromkeys(reversed(in_order(gone)))
+        return {name: stamp for name, stamp in now.items() if self.arrived.get(name) != stamp}
+
+    def _content(self, name: str, stamp: Stamp) -> bytes | None:
+        return None if stamp is None else Disk(self.folder).read(name)
+
+
+def deliver(place: Place, files: Mapping[str, bytes | None]) -> int:
+    """Write what was handed over, in its order; the bytes written."""
+    for name, content in files.items():
+        if content is None:
+            place.remove(name)
+        else:
+            place.write(name, content)
+    return sum(len(content or b"") for content in files.values())
+
+
+def contents(place: Place, small: bool = False) -> Files:
+    """A run folder as bytes with its newest checkpoint; `small`: one or many, without any.
+
+    A checkpoint that its writer replaces meanwhile is gone; then a newer one is there.
+    """
+    for _ in range(TRIES):
+        try:
+            return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
+        except Gone:
+            continue
+    return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
+
+
+def _wanted(names: Iterable[str], small: bool) -> list[str]:
+    names = list(names)
+    parts = {name: set(PurePosixPath(name).parts) for name in names}
+    left_out = {"checkpoint", "best"} if small else {"checkpoint"}
+    wanted = [name for name in names if not parts[name] & left_out]
+    saved = [name for name in names if "checkpoint" in parts[name]]
+    states = sorted(posixpath.dirname(name) for name in saved if name.endswith("/state.json"))
+    if states and not small:
+        wanted += [name for name in names if posixpath.dirname(name) == states[-1]]
+    return wanted
+
+
+def fetch(where: str | os.PathLike[str], folder: Path, small: bool = False) -> Path:
+    """A run folder from elsewhere, in a folder here."""
+    folder.mkdir(parents=True, exist_ok=True)
+    deliver(Disk(folder), contents(place_of(where), small))
+    return folder
+
+
+def runs_under(where: str) -> Iterator[str]:
+    """The names of run folders under a URI."""
+    for name in sorted(Remote(where).names()):
+        if name.endswith("run.json"):
+            yield name.removesuffix("run.json").rstrip("/")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What lies under a URI, on this machine for as long as this process lives."""
+
+    uri: str
+    small: bool
+    box: Outbox
+
+
+COPIES: dict[Path, Copy] = {}
+"""Of this process, by their folder."""
+
+
+NAMES: dict[Path, str] = {}
+"""Copies of policies of the zoo, by their folder."""
+
+
+def called(folder: Path) -> str:
+    """What a command calls a folder: the URI or zoo name that it copies, or its own path."""
+    copied = COPIES.get(folder)
+    return shlex.quote(NAMES.get(folder, str(folder)) if copied is None else copied.uri)
+
+
+def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
+    """A path as it is; a URI, or a policy of the zoo, as a copy that lasts as this process does."""
+    if is_zoo(where):
+        name, files = checked(where)
+        folder = Path(tempfile.mkdtemp(prefix="holdfast-")) / name
+        atexit.register(shutil.rmtree, folder.parent, True)
+        deliver(Disk(folder), files)
+        NAMES[folder] = os.fspath(where)
+        return folder
+    if not is_uri(where):
+        return Path(where)
+    uri = os.fspath(where).rstrip("/")
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-")) / posixpath.basename(uri)
+    COPIES[folder] = Copy(uri, small, Outbox(folder))
+    atexit.register(_forget, folder)
+    fetch(uri, folder, small)
+    if not COPIES[folder].box.take():
+        raise StorageError(f"'{uri}' holds no files: check the address.")
+    return folder
+
+
+def _forget(folder: Path) -> None:
+    if COPIES.pop(folder, None):
+        shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def renew(folder: Path) -> None:
+    """A copy is made anew; any other folder is as it is."""
+    if folder in COPIES:
+        fetch(COPIES[folder].uri, folder, COPIES[folder].small)
+
+
+def sync_back(folder: Path) -> None:
+    """What is new in a copy goes to where it came from; if it cannot, the copy stays for good."""
+    if folder not in COPIES:
+        return
+    try:
+        COPIES[folder].box.send(Remote(COPIES[folder].uri))
+    except StorageError as error:
+        del COPIES[folder]
+        lacking = f"; what it lacks is kept in '{folder}'."
+        raise StorageError(str(error).removesuffix(".") + lacking) from error

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is this policy safe? A verdict from the costs of episodes, with what it rests on.
+
+A mean episode cost below the limit proves little: a few lucky episodes do that for an unsafe
+policy. The verdict therefore compares the limit b with confidence bounds on the mean cost:
+
+    upper bound ≤ b  →  yes      lower bound > b  →  no      otherwise  →  undecided
+
+It is given twice.
+    safe        *proved*: from `betting`, for any law of costs in [0, B], after any number of
+                episodes, also if one stops as soon as the answer is there
+    indicated   *if the tail is as seen*: from Student's t, or Hall's (1992) transformation for
+                skewed costs where that is wider. It needs far fewer episodes, and is wrong where a
+                cost that matters has not occurred yet: with a cost of 500 in one episode of 20, an
+                unsafe policy is called safe from 20 episodes in a third of all cases.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special  # scipy.stats would cost half a second at every start
+
+from holdfast.console import counted
+from holdfast.core.limits import Limit, parse_limit
+from holdfast.core.tails import above, quantile
+from holdfast.judge import betting, tail_bounds
+from holdfast.records.statistics import Array, Estimate
+
+Answer = Literal["yes", "no", "undecided"]
+COLOURS: dict[Answer, str] = {"yes": "green", "no": "red", "undecided": "yellow"}
+"""Of an answer in a terminal."""
+FEWEST = 10  # episodes below which nothing is indicated: neither spread nor skewness is known
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One-sided confidence bounds on what is limited (the mean, the tail, the chance), and what
+    they say; one entry a constraint."""
+
+    answer: Answer
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `episodes` evaluation episodes say about safety; tuples have one entry a constraint.
+
+    A policy is either safe or not, so only one of the two answers can be wrong, and that happens
+    with probability 1 − level at most: nothing is split between "yes" and "no".
+    """
+
+    proved: Bounds
+    """For any law of costs in [0, B]; without B no cost is too large to be excluded."""
+    seen: Bounds
+    """If the tail is as seen; infinite where all episodes cost the same."""
+    mean: tuple[float, ...]
+    """Of the costs, whatever the limit is on."""
+    value: tuple[float, ...]
+    """What is limited, as measured."""
+    claims: tuple[Limit, ...]
+    cost_bounds: tuple[float, ...] | None
+    """B: the most that one episode can cost."""
+    episodes: int
+    more: float
+    """Episodes still expected until the answer is proved; 0 if it is, infinite if it never will."""
+    violating: Estimate
+    """Probability that a single episode exceeds some limit: a mean can hide rare disasters."""
+    level: float
+    names: tuple[str, ...] = ()
+    """Of the constraints, where a sentence must say which one it speaks of."""
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """b of each."""
+        return tuple(claim.amount for claim in self.claims)
+
+    @property
+    def safe(self) -> Answer:
+        """The proved answer."""
+        return self.proved.answer
+
+    @property
+    def indicated(self) -> Answer:
+        """The answer if the tail is as seen."""
+        return self.seen.answer
+
+    def __str__(self) -> str:
+        return f"{self.proved_sentence} {self.seen_sentence}"
+
+    @property
+    def _worst(self) -> int:
+        """The constraint to speak of: the one that decides, else the one furthest from proof."""
+        reach = self.proved.lower if self.safe == "no" else self.proved.upper
+        reach = reach if np.isfinite(reach).all() else self.value
+        wanted = [claim.bound for claim in self.claims]
+        return int(np.argmax(np.subtract(reach, wanted) / np.maximum(wanted, 1e-9)))
+
+    @property
+    def _cost(self) -> str:
+        what, i = self.claims[self._worst].quantity, self._worst
+        kind = self.claims[i].kind
+        if not self.names:
+            return what
+        return f"{what} of {self.names[i]}" if kind == "mean" else f"{what} ({self.names[i]})"
+
+    @property
+    def proved_sentence(self) -> str:
+        """What is proved, in plain words."""
+        i, claim, cost = self._worst, self.claims[self._worst], self._cost
+        start, show = f"Safe, proved at {self.level:.0%}: {self.safe}", claim.shown
+        seen = f"mean cost {self.mean[i]:.2f}"
+        seen += "" if claim.kind == "mean" else f", {claim.kind} {show(self.value[i])}"
+        given = f"({counted(self.episodes, 'episode')}, {seen}, limit {claim})."
+        low, high = show(self.proved.lower[i]), show(self.proved.upper[i])
+        if self.safe == "no":
+            return f"{start}; the {cost} is above {low} {given}"
+        if self.cost_bounds is None and claim.kind != "chance":
+            return (
+                f"{start}, as no bound on the cost of an episode is known: pass the most that one "
+                f"can cost as cost_bound= (--cost-bound) {given.replace('mean cost', cost)}"
+            )
+        law = "whatever the law of costs"
+        if self.cost_bounds is not None and claim.kind != "chance":
+            law += f" in [0, {self.cost_bounds[i]:g}]"
+        if self.safe == "yes":
+            return f"{start}; the {cost} is below {high}, {law} {given}"
+        more = f"; about {self.more:,.0f} more should decide" if math.isfinite(self.more) else ""
+        return f"{start}; the {cost} is in [{low}, {high}], {law} {given[:-2]}{more})."
+
+    @property
+    def seen_sentence(self) -> str:
+        """What holds if the tail is as seen, in plain words."""
+        i, fewest = self._worst, max(map(_fewest, self.claims))
+        if self.episodes < fewest:
+            return f"If the tail is as seen: undecided, {fewest} episodes are the fewest to tell."
+        if not math.isfinite(self.seen.upper[i]):
+            return "If the tail is as seen: undecided, all episodes cost the same, none shows one."
+        show = self.claims[i].shown
+        interval = f"[{show(self.seen.lower[i])}, {show(self.seen.upper[i])}]"
+        return f"If the tail is as seen: {self.indicated}; the {self._cost} is in {interval}."
+
+
+Limits = ArrayLike | Limit | str | Sequence[Limit | str | float]
+"""Numbers limit means; other kinds are `Limit`s or their texts."""
+
+
+def verdict(
+    costs: ArrayLike,
+    limits: Limits,
+    cost_bounds: ArrayLike | None = None,
+    level: float = 0.95,
+    names: Sequence[str] = (),
+) -> Verdict:
+    """Judge episode costs [n] against a limit, or [n, m] against m limits, all to be kept at once.
+
+    `cost_bounds`: the most that one episode can cost, a number or [m]; without it nothing can be
+    proved safe, only unsafe. "yes" needs every constraint below its limit, so each may be tested at
+    the full level (intersection-union); "no" needs only one above, so the error is shared among
+    them (Bonferroni). `names` of several constraints tell which one a sentence speaks of.
+    """
+    claims = _claims(limits)
+    table, wanted = _finite(costs), np.array([claim.bound for claim in claims])
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or wanted.shape != table.shape[1:]:
+        raise ValueError(
+            f"costs of shape {np.shape(costs)} do not fit {wanted.size} limit(s): pass one row per "
+            "episode and one column per limit."
+        )
+    shared = 1.0 - (1.0 - _checked(level)) / wanted.size
+    most = None if cost_bounds is None else _bounded(table, cost_bounds)
+    each = list(zip(claims, table.T, most if most is not None else [None] * wanted.size))  # noqa: B905
+    proved = _judged(
+        [_proved_lower(claim, c, shared) for claim, c, _ in each],
+        [_proved_upper(claim, c, top, level) for claim, c, top in each],
+        wanted,
+    )
+    seen = _judged(
+        [_seen_bounds(claim, c, shared)[0] for claim, c, _ in each],
+        [_seen_bounds(claim, c, level)[1] for claim, c, _ in each],
+        wanted,
+    )
+    broken = int(above(table, np.array([claim.amount for claim in claims])).any(axis=1).sum())
+    plain = lambda values: tuple(float(value) for value in values)
+    return Verdict(
+        proved,
+        seen
+        if len(table) >= max(map(_fewest, claims))
+        else Bounds("undecided", seen.lower, seen.upper),
+        mean=plain(table.mean(axis=0)),
+        value=plain(_measured(claim, c).mean() for claim, c, _ in each),
+        claims=claims,
+        cost_bounds=None if most is None else plain(most),
+        episodes=len(table),
+        more=_more(each, level) if proved.answer == "undecided" else 0.0,
+        violating=binomial_interval(broken, len(table), level),
+        level=level,
+        names=tuple(names),
+    )
+
+
+def _judged(lower: list[float], upper: list[float], limits: Array) -> Bounds:
+    answer: Answer = "undecided"
+    if any(low > b for low, b in zip(lower, limits, strict=True)):
+        answer = "no"
+    elif all(high <= b for high, b in zip(upper, limits, strict=True)):
+        answer = "yes"
+    return Bounds(answer, tuple(lower), tuple(upper))
+
+
+Column = tuple[Limit, Array, float | None]
+"""What is limited, the costs of episodes [n] and the most that one can cost, if known."""
+
+
+def _claims(limits: Limits) -> tuple[Limit, ...]:
+    """One for each constraint, as verdicts are given on them."""
+    given: Any = [limits] if isinstance(limits, str | Limit) else np.atleast_1d(np.array(limits))
+    known = [limit if isinstance(limit, str | Limit) else float(limit) for limit in given]
+    return tuple(parse_limit(limit).judged for limit in known)
+
+
+def _fewest(claim: Limit) -> int:
+    """Episodes below which nothing is indicated: of a tail, two must lie in it."""
+    return max(FEWEST, math.ceil(2 / claim.share)) if claim.kind == "tail" else FEWEST
+
+
+def _measured(claim: Limit, costs: Array) -> Array:
+    """[n] numbers whose mean is what is limited."""
+    if claim.kind == "tail":
+        level = quantile(costs, claim.share)
+        return level + np.maximum(costs - level, 0.0) / claim.share
+    return above(costs, claim.amount).astype(np.float64) if claim.kind == "chance" else costs
+
+
+def _proved_lower(claim: Limit, costs: Array, level: float) -> float:
+    if costs.min() < 0:
+        return -math.inf
+    if claim.kind == "tail":
+        return tail_bounds.lower_bound(costs, claim.share, level)
+    return betting.lower_bound(_measured(claim, costs), level)
+
+
+def _proved_upper(claim: Limit, costs: Array, most: float | None, level: float) -> float:
+    if claim.kind == "chance":
+        return betting.upper_bound(_measured(claim, costs), 1.0, level)
+    if most is None:
+        return math.inf
+    if claim.kind == "tail":
+        return tail_bounds.upper_bound(costs, claim.share, claim.amount, most, level)
+    return betting.upper_bound(costs, most, level)
+
+
+def _seen_bounds(claim: Limit, costs: Array, level: float) -> tuple[float, float]:
+    """(lower, upper) if the tail is as seen; each holds with the level by itself."""
+    numbers = _measured(claim, costs)
+    if claim.kind == "chance":
+        found = binomial_interval(int(numbers.sum()), len(numbers), 2 * level - 1)
+        return found.low, found.high
+    least = 0.0 if numbers.min() >= 0 else -math.inf  # costs that are never negative
+    return max(seen_lower_bound(numbers, level), least), seen_upper_bound(numbers, level)
+
+
+def _more(each: Sequence[Column], level: float) -> float:
+    """Episodes still expected: all constraints for "yes", the first for "no", what comes first."""
+    shared = 1.0 - (1.0 - level) / len(each)
+    no, yes = [math.inf], list[float]()
+    for claim, costs, most in each:
+        if claim.kind == "tail":
+            no += [tail_bounds.left_above(costs, claim.share, claim.amount, shared)]
+            if most is None or claim.amount < most:
+                yes += [tail_bounds.left_below(costs, claim.share, claim.amount, most, level)]
+            continue
+        numbers = _measured(claim, costs)
+        top = 1.0 if claim.kind == "chance" else most
+        if costs.min() >= 0:
+            no += [betting.episodes_left(betting.above_gain(numbers, claim.bound), shared)]
+        if top is None:
+            yes += [math.inf]
+        elif claim.bound < top:
+            gain = betting.below_gain(numbers, claim.bound, top)
+            yes += [betting.episodes_left(gain, level)]
+    return min(max(yes), *no)
+
+
+def seen_upper_bound(costs: ArrayLike, level: float = 0.95) -> float:
+    """Upper bound on the mean of `costs` [n] if the tail is as seen; infinite without spread."""
+    x = _finite(costs)
+    n, spread = x.size, 0.0 if x.size < 2 else float(x.std(ddof=1))
+    if n < 2 or spread <= 1e-12 * float(np.abs(x).max()):
+        return math.inf
+    quantile = float(special.stdtrit(n - 1, _checked(level))) / math.sqrt(n)
+    centred = (x - x.mean()) / spread
+    skew = float((centred**3).mean())
+    if abs(skew) < 1e-6:  # Hall's formula tends to Student's there
+        return float(x.mean()) + spread * quantile
+    shift = 1.0 - skew * (quantile + skew / (6.0 * n))
+    hall = -3.0 / skew * (float(np.cbrt(shift)) - 1.0)
+    return float(x.mean()) + spread * max(quantile, hall)
+
+
+def seen_lower_bound(costs: ArrayLike, level: float = 0.95) -> float:
+    """Lower bound on the mean of `costs` [n] if the tail is as seen."""
+    return -seen_upper_bound(-_finite(costs), level)
+
+
+def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Estimate:
+    """Exact (Clopper-Pearson) interval for a probability, e.g. that an episode breaks the limit."""
+    if not 0 <= successes <= trials or trials < 1:
+        raise ValueError(
+            f"{successes} of {trials} is no count: need 0 <= successes <= trials, 1 <= trials."
+        )
+    tail = (1.0 - _checked(level)) / 2.0
+    low = special.betaincinv(successes, trials - successes + 1, tail) if successes else 0.0
+    high = (
+        special.betainccinv(successes + 1, trials - successes, tail) if successes < trials else 1.0
+    )
+    return Estimate(successes / trials, float(low), float(high))
+
+
+def _bounded(table: Array, cost_bounds: ArrayLike) -> Array:
+    """[m] the bounds; refused where an episode lies outside [0, B]."""
+    most = np.broadcast_to(np.asarray(cost_bounds, np.float64), table.shape[1:])
+    if not (np.isfinite(most) & (most > 0)).all():
+        raise ValueError(f"cost_bound={cost_bounds} must be finite and positive.")
+    rounding = 1e-6 * most
+    if (table > most + rounding).any() or (table < -rounding).any():
+        worst = np.unravel_index(np.argmax(np.maximum(table - most, -table)), table.shape)
+        raise ValueError(
+            f"an episode cost {table[worst]:g}, which is outside [0, {most[worst[1]]:g}], so a "
+            "verdict from this bound would prove nothing: pass the most that one episode can cost "
+            "as cost_bound= (--cost-bound); costs must not be negative."
+        )
+    np.clip(table, 0.0, most, out=table)
+    return most
+
+
+def _finite(costs: ArrayLike) -> Array:
+    x = np.array(costs, np.float64)
+    if x.size == 0 or not np.isfinite(x).all():
+        raise ValueError(f"{x.size} episode costs, not all finite: pass at least one finite cost.")
+    return x
+
+
+def _checked(level: float) -> float:
+    if not 0.5 < level < 1:
+        raise ValueError(f"level={level} must lie in (0.5, 1); 0.95 is customary.")
+    return level

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trained policies that come with the library, by name: zoo/TASK.
+
+    ZOO/index.json               name → numbers and the digest of every file
+    ZOO/TASK/                    a run folder with one checkpoint and its model card
+
+A policy is copied before it is used, every file checked by its digest, so that nothing a command
+writes reaches the library's own files. HOLDFAST_ZOO names another folder of the same form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from holdfast.files import MB, CheckpointError, confined, content, read_json
+from holdfast.settings import nearest
+
+PREFIX, INDEX, FORMAT = "zoo/", "index.json", 1
+LARGEST = 64 * MB
+"""Bytes of one file of a policy."""
+
+
+class ZooError(CheckpointError):
+    """A policy that is not there, or not as it was made."""
+
+
+def zoo_folder() -> Path:
+    """Where the policies lie."""
+    given = os.environ.get("HOLDFAST_ZOO")
+    return Path(given) if given else Path(str(files("holdfast"))) / "zoo"
+
+
+def is_zoo(where: str | os.PathLike[str]) -> bool:
+    """Whether it names a policy of the zoo: zoo/TASK, unless a folder has that very name."""
+    name = os.fspath(where).replace(os.sep, "/")
+    return name.startswith(PREFIX) and not Path(where).exists()
+
+
+def entries(folder: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Task → what is known of its policy; none where no zoo has been made."""
+    folder = folder or zoo_folder()
+    if not (folder / INDEX).is_file():
+        return {}
+    data = read_json(folder / INDEX)
+    found = data.get("policies")
+    if data.get("format") != FORMAT or not isinstance(found, dict):
+        raise ZooError(f"'{folder / INDEX}' is no index of this version: install Holdfast again.")
+    return {str(name): dict(entry) for name, entry in found.items()}
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Relative name → digest of every file of a policy."""
+    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    return {n: hashlib.sha256(content(folder / n, LARGEST)).hexdigest() for n in names}
+
+
+def checked(where: str | os.PathLike[str]) -> tuple[str, dict[str, bytes]]:
+    """(task, its files) of zoo/TASK, each as it was when the zoo was made."""
+    name = os.fspath(where).replace(os.sep, "/").removeprefix(PREFIX).strip("/")
+    known, folder = entries(), zoo_folder()
+    if name not in known:
+        other = "no policy comes with this installation; `holdfast zoo --make RUNS` makes some."
+        there = [f"{PREFIX}{task}" for task in known]
+        hint = nearest(f"{PREFIX}{name}", there) if there else f"; {other}"
+        raise ZooError(f"there is no policy 'zoo/{name}' and no such folder{hint}")
+    wanted, found = known[name].get("sha256"), dict[str, bytes]()
+    if not isinstance(wanted, dict) or not wanted:
+        raise ZooError(f"the index of the zoo lists no files of '{name}': install Holdfast again.")
+    for file, digest in wanted.items():
+        try:
+            data = content(folder / name / confined(str(file)), LARGEST)
+        except (OSError, ValueError) as error:
+            raise ZooError(
+                f"the policy 'zoo/{name}' lacks its {file} ({error}): install Holdfast again."
+            ) from None
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise ZooError(
+                f"{file} of the policy 'zoo/{name}' is not what it was made as (its digest "
+                "differs): install Holdfast again."
+            )
+        found[str(file)] = data
+    return name, found

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluation while training: fresh episodes every few epochs, and the best policy that is safe.
+
+The episodes are played beside training, in environments and with random numbers of their own, so
+they change no bit of the run. Each evaluation is a row of evaluations.csv. A policy counts as safe
+by its fresh episodes alone, never by the epochs that trained it: an epoch that looks good is partly
+a lucky one. Of the safe policies the one with the largest mean return is kept in best/.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.envs.base import VecEnv
+from holdfast.envs.make import is_given
+from holdfast.judge.evaluate import Evaluation, evaluate
+from holdfast.judge.verdict import FEWEST
+from holdfast.records.rows import EVALUATIONS, Row, read_rows
+from holdfast.run import Run
+from holdfast.runs import checkpoint
+from holdfast.runs.checkpoint import BEST
+from holdfast.runs.folder import state_arrays
+from holdfast.runs.progress import ProgressFile
+from holdfast.train import Epoch
+from holdfast.train.environment import Given, Spaces, open_env
+from holdfast.train.state import EVALUATION, State, actor_of
+
+
+@dataclass
+class Evaluator:
+    """Judges the policy of every N-th epoch; call it with each `Epoch` of a run.
+
+    >>> judge = Evaluator(run, limits, make_env(run.env, run.num_envs))
+    >>> for epoch in train(run, env):
+    ...     judge(epoch)
+    """
+
+    run: Run
+    """`evaluate_every` and `evaluate_episodes` are its settings."""
+    limits: dict[str, float]
+    env: VecEnv
+    """Not the one that trains."""
+    folder: Path | None = None
+    """Where evaluations.csv and best/ are kept; None: only here."""
+    rows: list[Row] = field(default_factory=list[Row])
+    """One for each evaluation so far."""
+    best: State | None = None
+    """The safe policy with the largest return that this object has seen."""
+
+    def resume(self, state: State | None) -> None:
+        """Go on after a state: later rows are dropped, and its own is made if a stop lost it."""
+        if self.folder is None:
+            return
+        epoch = state.epoch if state else 0
+        ProgressFile(self.folder / EVALUATIONS, epoch)
+        self.rows = list(read_rows(self.folder / EVALUATIONS))
+        known = bool(self.rows) and self.rows[-1]["epoch"] == epoch
+        if state is not None and epoch and self.due(epoch) and not known:
+            self.judge(state)
+
+    def due(self, epoch: int) -> bool:
+        """Every N-th epoch, and the last one."""
+        every = self.run.evaluate_every
+        return bool(every) and (epoch % every == 0 or epoch == self.run.epochs)
+
+    def __call__(self, epoch: Epoch) -> Evaluation | None:
+        """The evaluation of this epoch's policy, where one is due."""
+        return self.judge(epoch.state) if self.due(epoch.index) else None
+
+    def judge(self, state: State) -> Evaluation:
+        """Fresh episodes of a state's policy; their row, and the policy if it is the best."""
+        run = self.run
+        address = np.random.SeedSequence([run.seed, state.epoch, EVALUATION])
+        result = evaluate(
+            actor_of(run, state),
+            self.env,
+            self.limits,
+            episodes=run.evaluate_episodes,
+            seed=int(address.generate_state(1)[0] >> 1),
+            discount=run.cost_discount,
+        )
+        row = row_of(result, state.epoch, state.epoch * run.epoch_steps)
+        safe = [earlier["return"] for earlier in self.rows if earlier["safe"]]
+        better = bool(row["safe"]) and row["return"] > max(safe, default=-math.inf)
+        self.rows.append(row)
+        if better:
+            self.best = state
+        if self.folder is not None:
+            if better:
+                checkpoint.save(self.folder, state.epoch, state_arrays(state), 1, BEST)
+            ProgressFile(self.folder / EVALUATIONS, state.epoch - 1).write(
+                int(row["env_steps"]), row
+            )
+        return result
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def open_evaluator(
+    run: Run, spaces: Spaces, given: Given = (None, None), folder: Path | None = None
+) -> Evaluator | None:
+    """The evaluator that a run asks for, on environments of its own; None: it asks for none.
+
+    `given` are environment and cost function as a user passed them, else those that the run names,
+    which has been agreed to when the run's own were opened.
+    """
+    if not run.evaluate_every:
+        return None
+    refuse_given(run, given)
+    env = open_env(run, *given, to_evaluate=True, trusted=True)
+    return Evaluator(run, dict(spaces.limits), env, folder)
+
+
+def refuse_given(run: Run, given: Given) -> None:
+    """An environment that exists once cannot be trained on and evaluated on at the same time."""
+    if run.evaluate_every and is_given(given[0]):
+        raise ValueError(
+            f"evaluate_every={run.evaluate_every} needs environments beside those that train, and "
+            "what was passed is one that is made already: pass a class, a function that makes it, "
+            "or its name."
+        )
+
+
+def row_of(result: Evaluation, epoch: int, env_steps: int) -> dict[str, float | int]:
+    """The row of evaluations.csv."""
+    several, judged = len(result.limits) > 1, result.verdict
+    highs = [
+        high if math.isfinite(high) else float(costs.max())  # all cost the same: no spread was seen
+        for high, costs in zip(judged.seen.upper, result.costs.T, strict=True)
+    ]
+    means = result.costs.mean(0)
+    row: dict[str, float | int] = {
+        "epoch": epoch,
+        "env_steps": env_steps,
+        "episodes": len(result.returns),
+        "return": float(result.returns.mean()),
+        "length": float(result.lengths.mean()),
+        "cost": float(means.sum()),
+    }
+    for i, name in enumerate(result.limits):
+        end = f"/{name}" if several else ""
+        row |= {f"cost{end}": float(means[i])} if several else {}
+        row[f"cost_high{end}"] = highs[i]
+    below = all(high <= b for high, b in zip(highs, result.limits.values(), strict=True))
+    return row | {
+        "safe": int(below and len(result.returns) >= FEWEST),
+        "proved": int(judged.safe == "yes"),
+    }

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of the paper's studies with no, some and all cells, and numbers by hand."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "evidence"))
+
+import kept  # noqa: E402
+import studies  # noqa: E402
+
+
+def write_run(folder: Path, cell, value: float) -> None:
+    place = folder / cell.name
+    place.mkdir(parents=True)
+    run = {"env": cell.run.env, "seed": cell.run.seed}
+    (place / "run.json").write_text(json.dumps({"run": run}))
+    head = "epoch,env_steps,ep_return,ep_cost,cost_regret,cost_regret_raw,ep_cost_raw"
+    last = cell.run.steps
+    rows = [f"1,{last // 2},1,2,3,4,5", f"2,{last},{value},{value / 10},{value / 5},7,8"]
+    (place / "progress.csv").write_text("\n".join([head, *rows]) + "\n")
+    (place / "done.json").write_text("{}")
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    (tmp_path / "images").mkdir()
+    return Path(shutil.copy(ROOT / "docs" / "studies.md", tmp_path / "studies.md"))
+
+
+def test_without_runs_everything_is_named(tmp_path: Path, page: Path) -> None:
+    studies.write(tmp_path / "results", page)
+    text = page.read_text()
+    assert text.count("No run of it is kept yet") == 6 and "](images/" not in text
+    assert "`holdfast bench evidence/studies.toml --only /SafetyAntVelocity-v1`: 19 runs" in text
+    assert "evidence/headline.toml" in text and not list((tmp_path / "images").iterdir())
+
+
+def test_some_and_all_runs(tmp_path: Path, page: Path) -> None:
+    grid = kept.all_cells("studies")
+    results = tmp_path / "results"
+    some = [c for c in grid if c.label == "c-trpo_beta=0.2" and "HalfCheetah" in c.run.env]
+    for k, cell in enumerate(some):
+        write_run(results / "studies", cell, 100.0 * (k + 1))
+    studies.write(results, page)
+    text = page.read_text()
+    assert "| HalfCheetahVelocity | 0.2 | 3 | 200 (100 .. 300) | – | 20 (10 .. 30) |" in text
+    assert (tmp_path / "images" / "study-beta.png").stat().st_size > 1000
+    assert text.count("No run of it is kept yet") == 5 and "c-trpo_beta=0.05 (seed 0)" in text
+    assert "c-trpo_beta=0.2 (seed 0)" in text  # on Ant it has not run
+    for cell in grid:
+        if cell not in some:
+            write_run(results / "studies", cell, 50.0)
+    for cell in kept.all_cells("headline"):
+        write_run(results / "headline", cell, 2800.0)
+    studies.write(results, page)
+    text = page.read_text()
+    assert "No run" not in text and "Nothing: every cell has run." in text
+    assert "| PointGoal1 | 1 | 2800 | – |" in text
+    for image in re.findall(r"\]\((images/[^)]+)\)", text):
+        assert (tmp_path / image).exists()
+    once = page.read_text()
+    studies.write(results, page)
+    assert page.read_text() == once
+
+
+def test_published_runs_stand_beside_ours(tmp_path: Path, page: Path, published: Path) -> None:
+    grid = [c for c in kept.all_cells("studies") if c.run.env == "SafetyAntVelocity-v1"]
+    for cell in grid:
+        write_run(tmp_path / "results" / "studies", cell, 50.0)
+    studies.write(tmp_path / "results", page, published / "paper_runs.parquet")
+    text = page.read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| AntVelocity | C-TRPO |"))
+    assert "1747 (1562 .. 1875)" in row  # the five seeds at a million steps
+    assert re.search(r"\| AntVelocity \| 0.5 \| 1 \| 50 \| \d+ \(", text)  # noise
+    assert re.search(r"\| AntVelocity \| 0.1 \| 0 \| – \| \d+ \(", text)  # the withdrawn β
+
+
+def test_every_point_of_a_study_is_in_its_suite() -> None:
+    cells = {cell.label for cell in kept.all_cells("studies")}
+    points = {label for study in studies.STUDIES for _, label, _ in study.points} - {""}
+    assert points == cells
+
+
+def test_the_page_tells_what_results_hold() -> None:
+    """Written by the generator from what is kept now; pictures need the published runs."""
+    found = studies.missing([ROOT / "results" / "studies", ROOT / "results" / "headline"])
+    assert found in (ROOT / "docs" / "studies.md").read_text()
