@@ -71,8 +71,9 @@ def _settings() -> dict[str, str]:
     if "holdfast.run" not in sys.modules:
         return {}
     from holdfast.algorithms import ALGORITHMS
-    from holdfast.run import make_run
+    from holdfast.run import Run
     from holdfast.settings import leaves
 
-    names = {setting.name for name in ALGORITHMS for setting in leaves(make_run(name))}
+    runs = (Run(algorithm=entry.make(), name=name) for name, entry in ALGORITHMS.items())
+    names = {setting.name for run in runs for setting in leaves(run)}
     return {name: "--" + name.replace("_", "-") for name in names}
