@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's picture: return and regret of our default beside published C-TRPO, CPO and P3O.
+"""The README's picture: return and regret of our default beside published C-TRPO, CPO and P3O; and
+the time of the noise of actions, as `--noise-time auto` found it, over training.
 
-`python evidence/proof.py write` draws it anew from results/ours.
+`python evidence/proof.py write` draws both anew from results/.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kept import Outcome
+from kept import Outcome, logs
 from tables import number, short
 
 PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
@@ -92,6 +93,42 @@ def draw(ours: Sequence[Outcome], file: Path) -> Path:
             fontsize=9,
             color="#555555",
         )
+        made.savefig(file, facecolor="white", metadata={"Software": None})
+    return file
+
+
+def noise_times(folder: Path) -> dict[str, list[tuple[list[int], list[float]]]]:
+    """Task → (steps, time of the noise) of each of its runs that logs one."""
+    found: dict[str, list[tuple[list[int], list[float]]]] = {}
+    for task, _, _, rows in logs(folder):
+        if rows and "noise_time" in rows[0]:
+            own = [row["env_steps"] for row in rows], [float(row["noise_time"]) for row in rows]
+            found.setdefault(task, []).append(own)
+    return {task: found[task] for task in PUBLISHED if task in found}
+
+
+def draw_noise(folder: Path, file: Path) -> Path | None:
+    """Four tasks in a row, a line for each run."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    found = noise_times(folder)
+    if not found:
+        return None
+    with rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
+        across = min(ACROSS, len(found))
+        rows = -(-len(found) // across)
+        made = Figure(figsize=(8.4, 0.4 + 1.9 * rows), dpi=150, layout="constrained")
+        axes = made.subplots(rows, across, squeeze=False, sharex=True, sharey=True)
+        for axis, (task, runs) in zip(axes.flat, found.items(), strict=False):
+            for steps, times in runs:
+                axis.plot(np.array(steps) / 1e6, times, color=COLOURS["ours"], lw=1.2, alpha=0.7)
+            axis.set_title(short(task).removesuffix("Velocity"), fontsize=11, weight="bold")
+            axis.set_ylim(-0.4, 10.8)
+        for axis in list(axes.flat)[len(found) :]:
+            axis.set_axis_off()
+        made.supxlabel("million steps", fontsize=9, color="#555555")
+        made.supylabel("time of the noise, steps", fontsize=9, color="#555555")
         made.savefig(file, facecolor="white", metadata={"Software": None})
     return file
 

@@ -25,10 +25,13 @@ import proof  # noqa: E402
 import update_sizes  # noqa: E402
 
 
-def write_run(folder: Path, seed: int, regret: float, done: bool = True, label="c-trpo") -> None:
-    cell = folder / f"{label}_Task-v0_seed{seed}"
+def write_run(
+    folder: Path, seed: int, regret: float, done=True, label="c-trpo", task="Task-v0"
+) -> None:
+    """Two epochs, each with a raw cost of 20 + seed."""
+    cell = folder / f"{label}_{task}_seed{seed}"
     cell.mkdir(parents=True)
-    (cell / "run.json").write_text(json.dumps({"run": {"env": "Task-v0", "seed": seed}}))
+    (cell / "run.json").write_text(json.dumps({"run": {"env": task, "seed": seed}}))
     rows = [
         f"{k},{k * 500_000},{k * 10 + seed},{20 * k},{regret * k},{2 * regret * k},{20 + seed}"
         for k in (1, 2)
@@ -78,8 +81,8 @@ def test_what_has_not_run_is_named_with_its_command(tmp_path):
     assert "holdfast bench ours --only /SafetyHalfCheetahVelocity-v1" in missing
     assert first not in {cell.name for own in missing.values() for cell in own}
     told = proof.told_not_run(target)
-    assert "| HalfCheetahVelocity: c-trpo | 21, 22, 23, 24 | `holdfast bench ours --only" in told
-    assert "| PointGoal1: c-trpo | 20, 21, 22, 23, 24 |" in told
+    assert "| HalfCheetahVelocity: c-trpo | 31, 32, 33, 34 | `holdfast bench ours --only" in told
+    assert "| PointGoal1: c-trpo | 30, 31, 32, 33, 34 |" in told
     for cell in (cell for own in missing.values() for cell in own):
         (target / cell.name).mkdir()
         (target / cell.name / "done.json").write_text("{}")
@@ -334,7 +337,7 @@ def test_aggregates_that_pages_name_are_those_of_the_table():
     )
     _, theirs, more = map(first, told["c-trpo, published"])
     assert f"it is {more} there, and {first(regret)} with the default" in own
-    assert f"at a return of {theirs} and {first(reward)}\n" in own
+    assert f"at a return of {theirs} and {first(reward)} " in own
 
 
 def test_tables_beside_published_runs_are_those_of_results(published):
@@ -369,10 +372,39 @@ def test_differences_are_of_the_same_seeds():
     assert row[-2:] == ["", ""]
 
 
-def test_what_is_run_again_are_cells_of_ours():
-    known = {cell.name: cell.run for cell in cells(load_suite("ours"))}
+def test_what_was_run_again_are_runs_of_ours():
     repeated = cells(load_suite(ROOT / "evidence" / "again.toml"))
-    assert len(repeated) == 15 and all(known[cell.name] == cell.run for cell in repeated)
+    kept_runs = {path.name for path in (ROOT / "results" / "ours").iterdir()}
+    assert len(repeated) == 15 and {cell.name for cell in repeated} <= kept_runs
+
+
+def test_the_time_of_the_noise_is_drawn_for_each_task(tmp_path):
+    """From runs that log it; a folder without any leaves no picture."""
+    assert picture.draw_noise(tmp_path, tmp_path / "noise.png") is None
+    for seed, time in ((0, 10.0), (1, 0.0)):
+        write_run(tmp_path, seed, 1.0, task="SafetyPointGoal1-v0")
+        file = tmp_path / f"c-trpo_SafetyPointGoal1-v0_seed{seed}" / "progress.csv"
+        lines = file.read_text().splitlines()
+        lines = [lines[0] + ",noise_time", *(f"{line},{time}" for line in lines[1:])]
+        file.write_text("\n".join(lines) + "\n")
+    times = picture.noise_times(tmp_path)
+    assert {task: [list(own) for _, own in runs] for task, runs in times.items()} == {
+        "SafetyPointGoal1-v0": [[10.0, 10.0], [0.0, 0.0]]
+    }
+    assert picture.draw_noise(tmp_path, tmp_path / "noise.png").stat().st_size > 5_000
+
+
+def test_the_default_is_shown_beside_the_earlier_one(tmp_path):
+    """A task that has not run is left out; shares above the limit are counted by epochs."""
+    task = "SafetyPointGoal1-v0"
+    for name, seed in (("slow", 6), ("ours", 4)):
+        write_run(tmp_path / name, seed, 1.0, task=task)
+    _, new, old, theirs = proof.unseen_seeds(tmp_path)
+    assert new[:3] == ["PointGoal1", "**default**", "1"] and new[6] == "100 %"
+    assert old[:3] == ["", "white noise", "1"] and old[6] == "0 %"
+    assert theirs[3:5] == ["6.37", "483"]
+    write_run(tmp_path / "ours", 0, 1.0, task="SafetyCarButton1-v0")
+    assert len(proof.unseen_seeds(tmp_path)) == 4
 
 
 def test_a_command_given_again_is_compared_on_what_it_ran_again():
