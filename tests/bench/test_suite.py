@@ -115,7 +115,7 @@ def test_files_and_names(tmp_path: Path):
         ("quick", 12),
         ("ours", 8 * 5),
         ("ours-long", 4),
-        ("holding", 7 * 3 * 3),
+        ("holding", 9 * 3 * 3),
         ("reproduction", (3 + 3) * 8 + 8 * 3),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_suite_that_has_no_folder_yet_is_all_not_run(tmp_path):
 def test_a_suite_of_the_benchmarks_is_named_by_its_file(tmp_path):
     """And what has not run of it is known, as for a shipped one."""
     missing = kept.not_run(tmp_path / "unseen")
-    assert sum(map(len, missing.values())) == 12
+    assert sum(map(len, missing.values())) == 18
     command = "holdfast bench evidence/unseen.toml --trust-env --only /SafetyCarGoal2-v0"
     assert len(missing[command]) == 6
     assert kept.command("rivals") == "holdfast bench evidence/rivals.toml"
