@@ -165,11 +165,38 @@ def start_and_memory(epochs: int) -> None:
     shutil.rmtree(place)
 
 
+AGAIN = """
+import time
+from holdfast import Agent
+for seed in range(3):
+    begun = time.process_time()
+    agent = Agent("c-trpo", seed=seed, epoch_steps=2_000, num_envs=4)
+    agent.learn("probe/Speed-v0", 2_000, cost_limit=6.0, progress=False)
+    print(time.process_time() - begun)
+"""
+
+
+def learn_again() -> None:
+    """Three runs of one epoch and the same shapes, one after another in one process."""
+    with tempfile.TemporaryDirectory() as cache:
+        told = subprocess.run(
+            [sys.executable, "-c", AGAIN],
+            env=os.environ | {"JAX_COMPILATION_CACHE_DIR": cache},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    print("\n| `learn` in one process, one epoch | processor seconds |\n|---|---|")
+    for name, seconds in zip(("first", "second", "third"), told.stdout.split(), strict=True):
+        print(f"| {name} | {float(seconds):.2f} |")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only the update")
     parser.add_argument("--epochs", type=int, default=12, help="of the long memory run")
     options = parser.parse_args()
     update_parts()
+    learn_again()
     if not options.quick:
         start_and_memory(options.epochs)
