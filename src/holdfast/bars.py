@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.algorithms import CTRPO
 from holdfast.console import plain_console
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.make import is_task
@@ -64,7 +65,7 @@ def _why_so_long(run: Run, env: VecEnv) -> str:
 
 def _final_steps(run: Run) -> float:
     """Steps after which updates only repair costs; infinite where there is no such phase."""
-    share = getattr(run.algorithm, "landing", 0.0)
+    share = run.algorithm.landing if isinstance(run.algorithm, CTRPO) else 0.0
     whole = run.schedule_epochs
     first = next((i for i in range(whole) if share and i / whole >= 1 - share), math.inf)
     return (first + 1) * run.epoch_steps
