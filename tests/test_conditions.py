@@ -2,6 +2,7 @@
 """Judged under other conditions: perturbations, limits, environments, and what scripts are told."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 
 from holdfast import Agent, cli
-from holdfast.envs.base import facts_of
 from holdfast.envs.make import make_env
 from holdfast.judge.perturb import Perturbation, parse_perturbations, perturbed
 from holdfast.run import make_run
@@ -82,9 +82,9 @@ def test_sensor_noise_has_its_deviation_and_an_address():
 
 def test_a_perturbed_batch_says_of_itself_what_the_batch_behind_it_does():
     env = make_env("probe/Speed-v0", 2)
-    env.workers = 3
-    said = facts_of(perturbed(env, Perturbation(action_delay=1), np.ones(1)))
-    assert said == facts_of(env) and said.workers == 3 and said.cost_limits == {"cost": 6.0}
+    env.facts = replace(env.facts, workers=3)
+    said = perturbed(env, Perturbation(action_delay=1), np.ones(1)).facts
+    assert said == env.facts and said.workers == 3 and said.cost_limits == {"cost": 6.0}
 
 
 @pytest.mark.parametrize("task", ["SafetyHopperVelocity-v1", "SafetyPointGoal1-v0"])

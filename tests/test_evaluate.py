@@ -2,6 +2,7 @@
 """Evaluation: episodes with an address, judged by the criterion of the run, until decided."""
 
 import io
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -64,8 +65,8 @@ def test_probes_and_native_tasks_know_what_an_episode_can_cost():
         if name not in PROBES and name not in ("SafetyHopperVelocity-v1", "SafetyPointGoal1-v0"):
             continue
         env = make_env(name, 4)
-        bounds, rng = env.cost_bounds, np.random.default_rng(0)
-        assert episode_cost_bounds(env) == tuple(env.time_limit * b for b in bounds)
+        bounds, rng = env.facts.cost_bounds, np.random.default_rng(0)
+        assert episode_cost_bounds(env) == tuple(env.facts.time_limit * b for b in bounds)
         env.reset(0)
         env.action_space.seed(0)
         dear = np.zeros(len(bounds))
@@ -84,7 +85,7 @@ def test_bounds_of_discounted_costs():
     plain = np.array(episode_cost_bounds(env))
     np.testing.assert_allclose(plain, 10 * 1.5)
     np.testing.assert_allclose(episode_cost_bounds(env, 0.5), 1.5 * (2 - 0.5**9))
-    env.time_limit = None
+    env.facts = replace(env.facts, time_limit=None)
     assert episode_cost_bounds(env) is None
     np.testing.assert_allclose(episode_cost_bounds(env, 0.5), 3.0)
 

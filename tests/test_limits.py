@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Agent, cli
 from holdfast.bench.suite import cells, parse_suite
+from holdfast.envs.base import Facts
 from holdfast.envs.check.chance import cost_of_chance
 from holdfast.envs.make import make_env
 from holdfast.envs.probe import PROBES, ProbeEnv
@@ -89,9 +90,8 @@ def test_one_limit_for_all_is_refused_beside_limits_by_name():
 
 
 def test_a_declared_limit_is_checked_like_a_given_one(monkeypatch):
-    monkeypatch.setattr(
-        ProbeEnv, "cost_limits", property(lambda _: {"cost": 0.0}, lambda *_: None), False
-    )
+    declared = property(lambda _: Facts(cost_limits={"cost": 0.0}), lambda *_: None)
+    monkeypatch.setattr(ProbeEnv, "facts", declared, False)
     with pytest.raises(ValueError, match="leaves no interior for a barrier"):
         limits("probe/Speed-v0")
 

@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
@@ -160,7 +161,7 @@ def test_epochs_follow_the_run_and_the_episodes(steps, length, num_envs, epoch):
     first = 20_000 // num_envs * num_envs
     run = make_run("c-trpo", env="mine", steps=steps, num_envs=num_envs, epoch_steps=first)
     env = make_env(Hold, 1)
-    env.time_limit = length
+    env.facts = replace(env.facts, time_limit=length)
     assert with_fitting_epochs(run, env).epoch_steps == epoch
     own = make_run("c-trpo", env="SafetyHopperVelocity-v1", steps=steps)
     assert with_fitting_epochs(own, env) is own, "tasks of ours keep theirs"

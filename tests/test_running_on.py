@@ -152,7 +152,7 @@ class Slow(Drift):
 
 def test_an_episode_that_outlasts_an_epoch_is_refused_where_no_limit_is_known():
     env = make_env(Slow, 4)
-    assert env.time_limit is None
+    assert env.facts.time_limit is None
     with pytest.raises(TrainingError, match=r"epoch 1: environment \d ended no episode in its 50"):
         next(iter(train(small("drift", cost_estimate="epoch"), env)))
 

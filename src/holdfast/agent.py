@@ -23,7 +23,7 @@ from holdfast.arguments import SettingArguments
 from holdfast.bars import FilmBar, training_bar
 from holdfast.cluster.storage import local_copy
 from holdfast.envs.acting import Actor, action_map
-from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import is_other, is_unnamed
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
@@ -368,7 +368,7 @@ class Agent:
                 envs = perturbed(envs, perturb, unit)
             known = {**spaces.limits, **self.run.kinds}
             if limits is None and is_other(self.run.env, run.env):
-                known = limits_elsewhere(spaces.limits, facts_of(envs).cost_limits, run.env)
+                known = limits_elsewhere(spaces.limits, envs.facts.cost_limits, run.env)
             result = evaluate(
                 self.actor(),
                 envs,

@@ -94,7 +94,7 @@ def test_a_registered_id_imports_its_package_first(here):
     assert "TankTest-v0" not in gym.registry
     env = make_env("tankage:TankTest-v0", 2, env_args={"size": 0.1})
     env.reset(0)
-    assert env.time_limit == 9 and env.step(np.array([2, 2])).cost.tolist() == [[1.0], [1.0]]
+    assert env.facts.time_limit == 9 and env.step(np.array([2, 2])).cost.tolist() == [[1.0], [1.0]]
 
 
 def test_names_reach_worker_processes(here):

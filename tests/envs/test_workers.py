@@ -73,7 +73,7 @@ def test_auto_shares_what_is_dear_and_can_be_sent(monkeypatch):
     loop = make_env(Slow, 4, vectorise="sync")
     for source, options in ((Slow, {}), (Walk, {"workers": 2})):
         shared = make_env(source, 4, lockstep=False, **options)
-        assert isinstance(shared, WorkerEnv) and shared.workers == 2
+        assert isinstance(shared, WorkerEnv) and shared.facts.workers == 2
         assert_same(play(loop, steps=20), play(shared, steps=20))
         shared.close()
 

@@ -28,7 +28,6 @@ from holdfast.envs.base import (
     Step,
     VecEnv,
     actions_of,
-    adopt,
     require_reset,
 )
 from holdfast.envs.failure import EnvFailure
@@ -79,10 +78,9 @@ class WorkerEnv:
         """
         self.label, self.cost_names, self.num_envs = label, model.cost_names, num_envs
         self.observation_space, self.action_space = model.observation_space, model.action_space
-        adopt(self, model)
         self._action_shape = (num_envs, *(self.action_space.shape or ()))
         self._shares = shares(num_envs, min(workers, num_envs))
-        self.workers = len(self._shares)
+        self.facts = replace(model.facts, workers=len(self._shares))
         self._replaces = start is not None
         self._start, self._open_share = start or Process, open_share
         self._peers: list[Peer] = []
@@ -92,9 +90,9 @@ class WorkerEnv:
         self._since: list[list[Request]] = []
         """What was asked since the last known state, that state first."""
         try:
-            for index in range(self.workers):
+            for index in range(len(self._shares)):
                 self._peers.append(self._begin(index))
-            heard = [self._heard(i) or self._again(i) for i in range(self.workers)]
+            heard = [self._heard(i) or self._again(i) for i in range(len(self._shares))]
         except BaseException:
             self.close()
             raise
@@ -197,7 +195,7 @@ class WorkerEnv:
         try:
             for peer, request in zip(self._peers, requests, strict=True):
                 peer.tell(*request)
-            heard = [self._heard(i, on_progress) for i in range(self.workers)]
+            heard = [self._heard(i, on_progress) for i in range(len(self._shares))]
             found = [
                 message or self._again(i, requests[i], on_progress)
                 for i, message in enumerate(heard)
