@@ -192,7 +192,7 @@ def test_an_escaping_block_would_be_found():
 
 def test_data_blocks_are_what_they_say(tmp_path):
     from holdfast.bench.suite import load_suite
-    from holdfast.tabular.files import read_cmdp
+    from holdfast.tabular.cmdp_files import read_cmdp
 
     (suite,) = re.findall(
         r"^```toml\n(.*?)^```", (ROOT / "docs/benchmark.md").read_text(), re.S | re.M

@@ -22,7 +22,7 @@ from holdfast.records.log import RunLog
 from holdfast.records.rows import costs_of
 from holdfast.ship.certify.task import task_words
 from holdfast.ship.film.episode import Address, Episode
-from holdfast.ship.film.plot import plot_episodes
+from holdfast.ship.film.episode_plot import plot_episodes
 
 SMALL = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1, cg_steps=3)
 

@@ -16,11 +16,11 @@ import pytest
 import holdfast
 from holdfast import Agent, bars, make_env, make_run, suggest_limit
 from holdfast.algorithms import ALGORITHMS
-from holdfast.arguments import SettingArguments
 from holdfast.console import plain_console
 from holdfast.envs.check import check_env
 from holdfast.judge.evaluate import Evaluation, limits_elsewhere
 from holdfast.judge.verdict import verdict
+from holdfast.keywords import SettingArguments
 from holdfast.runs.sinks import TensorBoard
 from holdfast.settings import leaves
 from holdfast.train.environment import with_fitting_epochs
@@ -69,11 +69,11 @@ def test_signatures_know_every_setting_with_its_type():
     apart = {"env", "cost", "name", "origin", "preset", "steps"}
     assert set(hints) == known - apart
     assert hints["seed"] is int and hints["gamma"] is float
-    place = Path(__file__).parents[1] / ".ci" / "arguments.py"
+    place = Path(__file__).parents[1] / ".ci" / "keywords.py"
     spec = importlib.util.spec_from_file_location("arguments_writer", place)
     writer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(writer)
-    assert writer.text() == writer.TARGET.read_text(), "run python .ci/arguments.py"
+    assert writer.text() == writer.TARGET.read_text(), "run python .ci/keywords.py"
 
 
 def test_help_shows_the_metrics_and_their_form():

@@ -17,7 +17,7 @@ from walk_env import Walk, assert_same, info_named, play
 from holdfast.envs.foreign.env import open_foreign
 from holdfast.envs.make import make_env
 from holdfast.envs.worker import Message, Worker, pickled
-from holdfast.envs.workers import WorkerEnv
+from holdfast.envs.worker_env import WorkerEnv
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

@@ -13,9 +13,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from holdfast import Agent, cli, make_env, make_run
 from holdfast.cluster import places as kept
 from holdfast.cluster import storage
+from holdfast.cluster.cells import work
 from holdfast.cluster.places import Disk, Remote, StorageError, is_uri, place_of
 from holdfast.cluster.storage import Outbox, contents, deliver, fetch, in_order, runs_under
-from holdfast.cluster.tasks import work
 from holdfast.files import CheckpointError, confined
 from holdfast.records.rows import read_rows
 from holdfast.report import report

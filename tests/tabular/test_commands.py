@@ -18,7 +18,7 @@ from holdfast.paper import claims
 from holdfast.paper.figures import Look, figures, paths, penalty, policy_square
 from holdfast.paper.square import page
 from holdfast.tabular.cmdp import toy, two_action_policy
-from holdfast.tabular.files import write_cmdp
+from holdfast.tabular.cmdp_files import write_cmdp
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.instances import gridworld
 from holdfast.tabular.lp import optimum

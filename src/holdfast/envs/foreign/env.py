@@ -49,7 +49,7 @@ from holdfast.envs.foreign.source import (
 from holdfast.envs.foreign.spaces import dtype_of, flat_observation, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in
 from holdfast.envs.worker import Start, unsendable
-from holdfast.envs.workers import WorkerEnv
+from holdfast.envs.worker_env import WorkerEnv
 from holdfast.process import cores, deadline
 
 CHEAP = 1e-4

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/holdfast/arguments.py: every setting as a typed keyword, so that editors complete it.
+"""Writes src/holdfast/keywords.py: every setting as a typed keyword, so that editors complete it.
 
-python .ci/arguments.py
+python .ci/keywords.py
 """
 
 import textwrap
@@ -13,13 +13,13 @@ from holdfast.algorithms import ALGORITHMS
 from holdfast.run import make_run
 from holdfast.settings import Setting, choices, leaves, suggested
 
-TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "arguments.py"
+TARGET = Path(__file__).parents[1] / "src" / "holdfast" / "keywords.py"
 PASSED = ("env", "cost", "name", "origin", "preset", "steps", "limits")
 """Settings that are separate arguments of `Agent` or `learn`, or that they do not take."""
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """The settings of a run and of all algorithms as typed keywords of `Agent` and `learn`.
 
-Written by .ci/arguments.py from the settings themselves; a test compares.
+Written by .ci/keywords.py from the settings themselves; a test compares.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a run and of all algorithms as typed keywords of `Agent` and `learn`.
 
-Written by .ci/arguments.py from the settings themselves; a test compares.
+Written by .ci/keywords.py from the settings themselves; a test compares.
 """
 
 from collections.abc import Mapping
