@@ -14,7 +14,7 @@ import holdfast
 from holdfast.algorithms import ALGORITHMS
 from holdfast.cli import COMMANDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "generated" not in page.parts]
 sys.path.insert(0, str(DOCS))

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.run import make_run
 
-SOURCE = Path(__file__).parents[1] / "benchmarks" / "digests.py"
+SOURCE = Path(__file__).parents[2] / "benchmarks" / "digests.py"
 TRAINED = {"ep_return": "00", "(learned)": "11"}
 REFUSED = {"refused": "beta='0.5' must be a number."}
 

@@ -16,7 +16,7 @@ from holdfast.run import make_run
 from holdfast.train.environment import Spaces, open_env
 from holdfast.train.state import first_state
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Echo(gym.Env):

@@ -6,7 +6,7 @@ import functools
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 NAME = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
@@ -44,8 +44,13 @@ def test_no_row_is_untested():
 
 def test_an_untested_row_is_found():
     """The negative control: no test, a test that does not exist, a file that does not."""
-    good = "`tests/test_reliability.py::test_no_row_is_untested`"
-    wrong = ["", "by hand", "`tests/test_reliability.py::test_nothing`", "`tests/no.py::test_no`"]
+    good = "`tests/docs/test_reliability.py::test_no_row_is_untested`"
+    wrong = [
+        "",
+        "by hand",
+        "`tests/docs/test_reliability.py::test_nothing`",
+        "`tests/no.py::test_no`",
+    ]
     table = "\n".join(f"| fault {i} | it ends | {cell} |" for i, cell in enumerate([good, *wrong]))
     assert untested(table) == [f"fault {i}" for i in range(1, 5)]
     assert untested(f"| half | good | {good}, `tests/no.py::test_no` |") == ["half"]

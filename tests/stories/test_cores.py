@@ -67,7 +67,7 @@ def digests(by, *names):
         pytest.skip("needs two cores and a system that can pin a process to them")
 
     def child(cores):
-        env = os.environ | {"HOLDFAST_CORES": "1", "PYTHONPATH": str(Path(__file__).parent)}
+        env = os.environ | {"HOLDFAST_CORES": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
         for name in ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR", "NPROC"):
             env.pop(name, None)
         env |= {"NPROC": str(cores)} if told else {}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
     for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "evidence/*.md", "results/*.md")

@@ -15,7 +15,7 @@ from holdfast.core.barrier import BARRIERS
 from holdfast.envs import native
 from holdfast.tabular.barrier import POTENTIALS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = Path(holdfast.__file__).parent
 QUICK = (
     "--steps 200 --epoch-steps 200 --num-envs 2 --hidden 8 --cg-steps 2 --critic-passes 1 --quiet"

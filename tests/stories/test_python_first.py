@@ -69,7 +69,7 @@ def test_signatures_know_every_setting_with_its_type():
     apart = {"env", "cost", "name", "origin", "preset", "steps"}
     assert set(hints) == known - apart
     assert hints["seed"] is int and hints["gamma"] is float
-    place = Path(__file__).parents[1] / ".ci" / "keywords.py"
+    place = Path(__file__).parents[2] / ".ci" / "keywords.py"
     spec = importlib.util.spec_from_file_location("arguments_writer", place)
     writer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(writer)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "benchmarks" / "epoch_model.py"
+SOURCE = Path(__file__).parents[2] / "benchmarks" / "epoch_model.py"
 
 
 @pytest.fixture(scope="module")

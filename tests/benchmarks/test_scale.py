@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "benchmarks" / "scale.py"
+SOURCE = Path(__file__).parents[2] / "benchmarks" / "scale.py"
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from holdfast.run import make_run
 from holdfast.runs.folder import open_folder
 from holdfast.train.environment import Spaces, open_env
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Clock(gym.Env):

@@ -15,7 +15,7 @@ import onnxruntime
 from holdfast import Agent, cli
 from holdfast.runs.folder import open_folder
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your-own-environment.md").read_text()
 
 

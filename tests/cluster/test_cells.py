@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from grid import EPOCHS, digests, finish, launch, results, rows, wait_for, write_suite
 
+from grid import EPOCHS, digests, finish, launch, results, rows, wait_for, write_suite
 from holdfast.cluster.ray import connect, refuse_versions
 from holdfast.envs.ray_workers import Hosted
 from holdfast.process import versions
