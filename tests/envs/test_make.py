@@ -5,10 +5,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from holdfast.envs.base import Facts, native_spaces
+from holdfast.envs.base import Alterable, Facts, native_spaces
 from holdfast.envs.functional.source import Functional
 from holdfast.envs.make import classify, make_env
+from holdfast.envs.native.simulation import Simulated
 from holdfast.envs.probe import PROBES, ProbeEnv
+from holdfast.envs.rollout import Collecting, Playing
 
 
 class Bare:
@@ -69,3 +71,14 @@ def test_native_spaces_are_the_flat_ones_unless_declared():
     assert native_spaces(foreign) == (gym.spaces.Discrete(16), gym.spaces.Discrete(4))
     assert np.prod(foreign.observation_space.shape) == 16
     foreign.close()
+
+
+def test_what_a_batch_can_do_is_declared():
+    alone = make_env("SafetyHopperVelocity-v1", 1)
+    assert all(isinstance(alone, kind) for kind in (Collecting, Alterable, Simulated))
+    assert not isinstance(alone, Playing)
+    probe = ProbeEnv(PROBES["probe/Speed-v0"], 2)
+    assert not any(isinstance(probe, kind) for kind in (Collecting, Playing, Alterable, Simulated))
+    probe.alter = probe.collect = probe.play_round = lambda *_: None
+    assert not any(isinstance(probe, kind) for kind in (Collecting, Playing, Alterable))
+    alone.close()

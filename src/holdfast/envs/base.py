@@ -6,6 +6,7 @@ An environment resets itself in the step that ends an episode; the true successo
 so that bootstrapping needs no special case.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -111,13 +112,12 @@ class VecEnv(Protocol):
         ...
 
 
-@runtime_checkable
-class Alterable(Protocol):
+class Alterable(ABC):
     """A batch whose physics can be changed."""
 
+    @abstractmethod
     def alter(self, mass: float, friction: float) -> None:
         """Multiply the mass of every body and the friction of every contact."""
-        ...
 
 
 def native_spaces(env: VecEnv) -> tuple[gym.Space[Any], gym.Space[Any]]:

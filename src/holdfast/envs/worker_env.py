@@ -31,7 +31,7 @@ from holdfast.envs.base import (
     require_reset,
 )
 from holdfast.envs.failure import EnvFailure
-from holdfast.envs.rollout import Rollout, Round, check_noise
+from holdfast.envs.rollout import Collecting, Playing, Rollout, Round, check_noise
 from holdfast.envs.worker import (
     STEP_FIELDS,
     Arrays,
@@ -58,7 +58,7 @@ def shares(num_envs: int, workers: int) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
 
 
-class WorkerEnv:
+class WorkerEnv(Collecting, Playing):
     """N environments of several workers."""
 
     can_snapshot = True

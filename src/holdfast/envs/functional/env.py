@@ -46,6 +46,8 @@ from holdfast.envs.functional.worlds import (
 )
 from holdfast.envs.rollout import (
     PATIENCE,
+    Collecting,
+    Playing,
     Rollout,
     Round,
     add_up,
@@ -68,7 +70,7 @@ class DeviceRollout(Rollout):
         return self.successor
 
 
-class FunctionalEnv:
+class FunctionalEnv(Collecting, Playing):
     """N copies of a functional environment, with exact snapshots."""
 
     can_snapshot = True

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from holdfast.envs.acting import Actor, Float32
 from holdfast.envs.base import (
     ActionSpace,
+    Alterable,
     Facts,
     OnProgress,
     Snapshot,
@@ -22,9 +23,9 @@ from holdfast.envs.base import (
     require_reset,
 )
 from holdfast.envs.native import engine
-from holdfast.envs.native.simulation import Array, Simulation
+from holdfast.envs.native.simulation import Array, Simulated, Simulation
 from holdfast.envs.native.worlds import costs
-from holdfast.envs.rollout import Rollout, collect
+from holdfast.envs.rollout import Collecting, Rollout, collect
 
 LIMIT = 25.0
 """Of every task and constraint, as in the published comparisons."""
@@ -41,7 +42,7 @@ def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> N
         )
 
 
-class LockstepEnv:
+class LockstepEnv(Collecting, Alterable, Simulated):
     """N environments of one native task in this process."""
 
     can_snapshot = True
