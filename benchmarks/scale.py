@@ -38,11 +38,11 @@ from holdfast import make_run
 from holdfast.bench.board import Board
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell
-from holdfast.cluster.tasks import Ray
+from holdfast.cluster.cells import Ray
 from holdfast.envs.make import find_source
 from holdfast.envs.ray_workers import on_cluster
 from holdfast.envs.worker import Process, Start, pickled, stop
-from holdfast.envs.workers import shares
+from holdfast.envs.worker_env import shares
 from holdfast.process import cores
 from holdfast.records.rows import read_rows
 from holdfast.run import Run

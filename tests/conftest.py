@@ -18,7 +18,7 @@ os.environ.setdefault(
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".jax_cache")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-# Records of who trained what (holdfast.runs.trust) belong to the tests, not to the user.
+# Records of who trained what (holdfast.runs.consent) belong to the tests, not to the user.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="holdfast-state-")
 
 import jax

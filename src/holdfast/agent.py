@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.algorithms import Algorithm
-from holdfast.arguments import SettingArguments
 from holdfast.bars import FilmBar, training_bar
 from holdfast.cluster.storage import local_copy
 from holdfast.envs.acting import Actor, action_map
-from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import is_other, is_unnamed
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
@@ -41,18 +40,19 @@ from holdfast.judge.evaluate import (
     limits_elsewhere,
 )
 from holdfast.judge.perturb import Perturbation, perturbed
+from holdfast.keywords import SettingArguments
 from holdfast.own_barrier import settled
 from holdfast.process import versions
 from holdfast.records.rows import EVALUATIONS, Row, rows_until
 from holdfast.run import PresetName, Run, configure, divisible, make_run, to_json
 from holdfast.runs.checkpoint import Which
+from holdfast.runs.consent import is_remembered, remember
 from holdfast.runs.evaluator import open_evaluator, refuse_given
 from holdfast.runs.folder import Folder, create, load_state, open_folder
 from holdfast.runs.plot import plot_columns
 from holdfast.runs.sinks import Sink, TensorBoard, WandB, closed_after
-from holdfast.runs.spaces import describe_space
+from holdfast.runs.space_json import describe_space
 from holdfast.runs.training import train_in_folder, write_run
-from holdfast.runs.trust import is_remembered, remember
 from holdfast.ship.export import Agreement, Portable, export
 from holdfast.ship.film import PLOTS, Film, choose
 from holdfast.ship.film.views import open_view
@@ -368,7 +368,7 @@ class Agent:
                 envs = perturbed(envs, perturb, unit)
             known = {**spaces.limits, **self.run.kinds}
             if limits is None and is_other(self.run.env, run.env):
-                known = limits_elsewhere(spaces.limits, facts_of(envs).cost_limits, run.env)
+                known = limits_elsewhere(spaces.limits, envs.facts.cost_limits, run.env)
             result = evaluate(
                 self.actor(),
                 envs,

@@ -13,8 +13,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.algorithms import CTRPO
 from holdfast.console import plain_console
-from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.base import VecEnv
 from holdfast.envs.make import is_task
 from holdfast.envs.probe import PROBES
 from holdfast.judge.verdict import Verdict
@@ -57,14 +58,14 @@ def _why_so_long(run: Run, env: VecEnv) -> str:
     """Why an epoch has more steps than the run was to have."""
     if run.steps >= run.epoch_steps:
         return ""
-    known = is_task(run.env) or facts_of(env).time_limit is not None
+    known = is_task(run.env) or env.facts.time_limit is not None
     why = "" if known else ", as no time limit is declared and an episode may be long"
     return f" ({run.steps:,} were asked for{why})"
 
 
 def _final_steps(run: Run) -> float:
     """Steps after which updates only repair costs; infinite where there is no such phase."""
-    share = getattr(run.algorithm, "landing", 0.0)
+    share = run.algorithm.landing if isinstance(run.algorithm, CTRPO) else 0.0
     whole = run.schedule_epochs
     first = next((i for i in range(whole) if share and i / whole >= 1 - share), math.inf)
     return (first + 1) * run.epoch_steps
@@ -86,7 +87,7 @@ def against(cost: float, limit: float) -> str:
 
 def _unused(run: Run, env: VecEnv) -> str:
     """Why it does not act in as many processes as were asked for."""
-    if run.workers < 2 or facts_of(env).workers > 1:
+    if run.workers < 2 or env.facts.workers > 1:
         return ""
     why = "this environment acts in one process"
     if run.env in PROBES:

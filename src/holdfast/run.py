@@ -16,11 +16,11 @@ from typing import Annotated, Literal, cast
 from holdfast.algorithms import (
     ALGORITHMS,
     CTRPO,
-    REWARD_ONLY,
     Algorithm,
     ChecksLimits,
     ComparesCosts,
     InMinibatches,
+    RewardOnly,
     find,
 )
 from holdfast.core.episodes import CostEstimate
@@ -230,7 +230,7 @@ class Run:
             if limit.kind == "mean":
                 continue
             called = f"the limit {name}={limit}"
-            reward_only = isinstance(self.algorithm, REWARD_ONLY)
+            reward_only = isinstance(self.algorithm, RewardOnly)
             if limit.is_constraint and reward_only:
                 raise ValueError(
                     f"{called} is a constraint, and {self.name} keeps none: use a method that "

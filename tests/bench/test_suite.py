@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.algorithms import ALGORITHMS
-from holdfast.bench.estimate import duration, effort, volume
+from holdfast.bench.duration import duration, effort, volume
 from holdfast.bench.suite import cells, load_suite, parse_suite, shipped, with_options
 from holdfast.cli.bench import begun_cells, refuse_other_settings
 from holdfast.cli.bench import command as bench

@@ -41,7 +41,8 @@ def test_the_share_that_is_left(how):
     try:
         obs = env.reset(0)
         assert obs.tolist() == [[0, 1], [0, 1]] and env.observation_space.shape == (2,)
-        assert env.native_observation_space.shape == (1,) and env.budget_names == ("cost",)
+        assert env.facts.native_observation_space.shape == (1,)
+        assert env.facts.budget_names == ("cost",)
         shares = []
         for _ in range(6):
             step = env.step(np.array([[1.0], [2.0]]))
@@ -96,7 +97,7 @@ def test_native_batches_agree_with_and_without_workers():
         rows = [e.play_round(actor, Round(3)) if hasattr(e, "play_round") else None for e in made]
         rows = [play_round(e, actor, Round(3)) if r is None else r for e, r in zip(made, rows)]  # noqa: B905
         np.testing.assert_array_equal(rows[0], rows[1])
-        assert made[1].budget_names == ("cost",)
+        assert made[1].facts.budget_names == ("cost",)
     finally:
         for env in made:
             env.close()

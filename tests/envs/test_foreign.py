@@ -39,7 +39,7 @@ class SixValues:
 
 def test_resets_itself_and_keeps_the_true_successor():
     env = open_foreign(Walk, 3)
-    assert isinstance(env, VecEnv) and env.can_snapshot and env.time_limit is None
+    assert isinstance(env, VecEnv) and env.can_snapshot and env.facts.time_limit is None
     assert env.cost_names == ("cost",)
     lone = [Walk() for _ in range(3)]
     obs = env.reset(100)

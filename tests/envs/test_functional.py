@@ -82,7 +82,7 @@ def test_it_is_a_batch_that_acts_and_plays_by_itself(slopes):
     slopes.reset(0)
     assert isinstance(slopes, VecEnv) and isinstance(slopes, Collecting)
     assert isinstance(slopes, Playing)
-    assert slopes.cost_names == ("thrust", "high") and slopes.time_limit == 20
+    assert slopes.cost_names == ("thrust", "high") and slopes.facts.time_limit == 20
     assert slopes.action_space == gym.spaces.Box(-1, 1, (1,), np.float32)
 
 
@@ -383,7 +383,7 @@ for epoch in train(run, env):
     for name, value in sorted(state_arrays(epoch.state).items()):
         digest.update(name.encode() + np.asarray(value).tobytes())
 held = {device.id for device in env._worlds.state.inner.devices()}
-print(json.dumps({"place": env.place, "held": sorted(held), "digest": digest.hexdigest()}))
+print(json.dumps({"place": env.facts.place, "held": sorted(held), "digest": digest.hexdigest()}))
 """
 
 

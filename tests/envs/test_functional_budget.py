@@ -35,7 +35,8 @@ def test_the_scan_shows_what_the_wrapper_shows():
     inside = make_env(Drift(), 3, constraints=("cost",), budgets=BUDGETS)
     outside = Budgeted(make_env(Drift(), 3, constraints=("cost",)), BUDGETS)
     assert inside.observation_space.shape == (2,) == outside.observation_space.shape
-    assert inside.budget_names == ("cost",) and inside.native_observation_space.shape == (1,)
+    assert inside.facts.budget_names == ("cost",)
+    assert inside.facts.native_observation_space.shape == (1,)
     rng = np.random.default_rng(0)
     weight = rng.standard_normal((2, 1)).astype(np.float32)
     actor = Actor(((weight, np.ones(1, np.float32)),), np.ones(1, np.float32))

@@ -17,7 +17,7 @@ from holdfast.envs import native, ray_workers
 from holdfast.envs.base import VecEnv
 from holdfast.envs.make import make_env
 from holdfast.envs.worker import Process
-from holdfast.envs.workers import LOSSES
+from holdfast.envs.worker_env import LOSSES
 from holdfast.run import make_run
 from holdfast.runs.folder import state_arrays
 from holdfast.train import train

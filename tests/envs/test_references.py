@@ -19,7 +19,7 @@ from holdfast.envs.foreign import references
 from holdfast.envs.foreign.source import Factory, label_of, name_env, resolve
 from holdfast.envs.make import make_env
 from holdfast.run import make_run
-from holdfast.runs import trust
+from holdfast.runs import consent
 from holdfast.runs.folder import open_folder
 from holdfast.train.environment import open_env
 
@@ -94,7 +94,7 @@ def test_a_registered_id_imports_its_package_first(here):
     assert "TankTest-v0" not in gym.registry
     env = make_env("tankage:TankTest-v0", 2, env_args={"size": 0.1})
     env.reset(0)
-    assert env.time_limit == 9 and env.step(np.array([2, 2])).cost.tolist() == [[1.0], [1.0]]
+    assert env.facts.time_limit == 9 and env.step(np.array([2, 2])).cost.tolist() == [[1.0], [1.0]]
 
 
 def test_names_reach_worker_processes(here):
@@ -232,7 +232,7 @@ def test_a_plain_id_needs_no_consent():
 
 def forget(folder):
     """As if another user had trained it."""
-    trust._record(folder).unlink()
+    consent._record(folder).unlink()
 
 
 def test_a_run_is_trusted_only_where_and_as_this_user_trained_it(here, tmp_path, monkeypatch):
@@ -240,21 +240,21 @@ def test_a_run_is_trusted_only_where_and_as_this_user_trained_it(here, tmp_path,
     folder = tmp_path / "made"
     folder.mkdir()
     (folder / "run.json").write_text("{}")
-    assert not trust.is_remembered(folder)
-    trust.remember(folder, run)
-    assert trust.is_remembered(folder)
+    assert not consent.is_remembered(folder)
+    consent.remember(folder, run)
+    assert consent.is_remembered(folder)
     shutil.copytree(folder, tmp_path / "copy")
-    assert not trust.is_remembered(tmp_path / "copy"), "from elsewhere"
+    assert not consent.is_remembered(tmp_path / "copy"), "from elsewhere"
     (folder / "run.json").write_text("{ }")
-    assert not trust.is_remembered(folder), "changed"
+    assert not consent.is_remembered(folder), "changed"
     (folder / "run.json").write_text("{}")
     (tmp_path / "other").mkdir()
     with monkeypatch.context() as moved:
         moved.chdir(tmp_path / "other")
-        assert not trust.is_remembered(folder), "tank.py would be another file"
-    assert trust.is_remembered(folder), "the control"
-    trust.remember(tmp_path / "copy", make_run("c-trpo", env="probe/Speed-v0"))
-    assert not trust.is_remembered(tmp_path / "copy"), "what needs no consent leaves no record"
+        assert not consent.is_remembered(folder), "tank.py would be another file"
+    assert consent.is_remembered(folder), "the control"
+    consent.remember(tmp_path / "copy", make_run("c-trpo", env="probe/Speed-v0"))
+    assert not consent.is_remembered(tmp_path / "copy"), "what needs no consent leaves no record"
 
 
 def test_saving_a_foreign_run_does_not_make_it_one_s_own(here):

@@ -88,7 +88,7 @@ def test_ids_arguments_and_time_limits(stand_ins):
     ]
     for name, args, limit, speed in cases:
         env = make_env(name, 3, env_args=args, cost=fast, constraints=("fast", "moved"))
-        assert env.time_limit == limit and env.cost_names == ("fast", "moved")
+        assert env.facts.time_limit == limit and env.cost_names == ("fast", "moved")
         env.reset(0)
         rollout = env.collect(Actor((), np.ones(2, np.float32)), np.ones((8, 3, 2), np.float32))
         np.testing.assert_array_equal(rollout.cost[..., 0], 1.0)

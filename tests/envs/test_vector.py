@@ -387,7 +387,7 @@ def elapsed_step(obs, action, next_obs, info):
 def test_envpool_s_episodes_have_no_step_that_belongs_to_none(name):
     """Its own count of an episode's steps is the cost: 1, 2, ... and after an end 1 again."""
     batch = ForeignVectorEnv(pools()[name](), cost=elapsed_step)
-    assert batch.time_limit and not batch.can_snapshot
+    assert batch.facts.time_limit and not batch.can_snapshot
     obs, age, ends = batch.reset(0), np.zeros(3), 0
     for _ in range(40):
         step = batch.step(np.zeros(3, np.int64))

@@ -18,7 +18,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_every_erratum_has_its_test_and_every_test_its_erratum() -> None:
-    source = (ROOT / "tests" / "tabular" / "test_errata.py").read_text()
+    source = (ROOT / "tests" / "paper" / "test_errata.py").read_text()
     tests = set(re.findall(r"^def (test_\w+)", source, re.M))
     named = {name for *_, names in paper_page.ERRATA for name in names.split(", ")}
     assert named == tests

@@ -33,7 +33,7 @@ from holdfast.run import from_json, make_run, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.folder import open_folder, state_arrays, state_from
 from holdfast.runs.plot import plot_run
-from holdfast.runs.spaces import parse_space
+from holdfast.runs.space_json import parse_space
 from holdfast.ship.export.numpy_policy import Policy
 from holdfast.tabular import read_cmdp
 from holdfast.train.state import first_state, networks, refuse_huge

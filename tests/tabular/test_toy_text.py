@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
-from holdfast.tabular.files import read_cmdp, write_cmdp
+from holdfast.tabular.cmdp_files import read_cmdp, write_cmdp
 from holdfast.tabular.instances import gridworld, uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import evaluate

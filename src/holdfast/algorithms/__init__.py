@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file for each algorithm: frozen hyper-parameters, `init`, `improve`. No base class.
+"""One file for each algorithm: frozen hyper-parameters, `init`, `improve`, declared `abilities`.
 
 A variant that is only a setting is a constructor function. `ALGORITHMS` maps a name, as in the
 published results, to the function that makes the algorithm and to its run settings.
@@ -7,10 +7,18 @@ published results, to the function that makes the algorithm and to its run setti
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from jax import Array
 
+from holdfast.algorithms.abilities import (
+    ChecksLimits,
+    ComparesCosts,
+    HasBarrier,
+    InMinibatches,
+    InTrustRegion,
+    RewardOnly,
+)
 from holdfast.algorithms.c3po import C3PO
 from holdfast.algorithms.cmdpo import CMDPO
 from holdfast.algorithms.cpo import CPO, cpo_hysteresis
@@ -27,10 +35,9 @@ from holdfast.algorithms.sb_trpo import SBTRPO
 from holdfast.algorithms.trpo import TRPO, npg
 from holdfast.algorithms.trpo_lag import TRPOLag
 from holdfast.core.critic import CriticFit
-from holdfast.core.first_order import FirstOrder, JointCritic
+from holdfast.core.first_order import JointCritic
 from holdfast.core.policies import Policy
-from holdfast.core.trust_region import TrustRegion
-from holdfast.core.types import Batch, CostScale, Improvement, Learner
+from holdfast.core.types import Batch, Improvement, Learner
 from holdfast.settings import nearest
 
 __all__ = [
@@ -46,7 +53,6 @@ __all__ = [
     "P3O",
     "PCPO",
     "PPO",
-    "REWARD_ONLY",
     "SBTRPO",
     "TRPO",
     "Algorithm",
@@ -57,6 +63,7 @@ __all__ = [
     "InTrustRegion",
     "PPOLag",
     "Recipe",
+    "RewardOnly",
     "TRPOLag",
     "c_npg",
     "cpo_hysteresis",
@@ -64,10 +71,6 @@ __all__ = [
     "find",
     "npg",
 ]
-
-
-REWARD_ONLY = (TRPO, PPO)
-"""Methods that ignore costs."""
 
 
 class Algorithm(Protocol):
@@ -85,47 +88,6 @@ class Algorithm(Protocol):
 
     def improve(self, learner: Learner, batch: Batch, key: Array) -> Improvement:
         """One epoch's learning of the policy; with a `JointCritic` also of the critics."""
-        ...
-
-
-@runtime_checkable
-class InMinibatches(Protocol):
-    """An algorithm whose policy learns from minibatches, so that `improve` uses its random key."""
-
-    @property
-    def loop(self) -> FirstOrder: ...
-
-
-@runtime_checkable
-class InTrustRegion(Protocol):
-    """An algorithm that takes one step inside a trust region around the old policy."""
-
-    @property
-    def region(self) -> TrustRegion: ...
-
-
-@runtime_checkable
-class ComparesCosts(Protocol):
-    """An algorithm that compares predicted with measured cost; `cost_scale` is the unit."""
-
-    @property
-    def cost_scale(self) -> CostScale: ...
-
-
-@runtime_checkable
-class HasBarrier(Protocol):
-    """An algorithm whose divergence has a barrier, which may be the user's own."""
-
-    @property
-    def barrier(self) -> str: ...
-
-
-@runtime_checkable
-class ChecksLimits(Protocol):
-    """An algorithm that cannot keep every limit."""
-
-    def check_limits(self, limits: Mapping[str, float]) -> None:
-        """ValueError where it cannot; `cost_limit` is that of constraints without their own."""
         ...
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from holdfast.algorithms.abilities import ComparesCosts, InMinibatches
 from holdfast.core.critic import CriticFit
 from holdfast.core.first_order import (
     FirstOrder,
@@ -32,7 +33,7 @@ from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_ra
 
 
 @dataclass(frozen=True)
-class C3PO:
+class C3PO(InMinibatches, ComparesCosts):
     """Central path proximal policy optimisation (Milosevic et al. 2025)."""
 
     clip: float = 0.2

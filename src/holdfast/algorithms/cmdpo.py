@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import ChecksLimits, ComparesCosts, HasBarrier, InMinibatches
 from holdfast.algorithms.ctrpo import CTRPO
 from holdfast.core.barrier import BARRIERS, check_interior, check_name, recovery_weights
 from holdfast.core.critic import CriticFit
@@ -34,7 +35,7 @@ HALVINGS = 20
 
 
 @dataclass(frozen=True)
-class CMDPO:
+class CMDPO(InMinibatches, ComparesCosts, HasBarrier, ChecksLimits):
     """Constrained mirror descent policy optimisation."""
 
     step: float = 0.3

@@ -20,6 +20,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import ComparesCosts, InTrustRegion
 from holdfast.core.barrier import recovery_weights
 from holdfast.core.cpo_step import check_constraints, constrained_step, published_dual
 from holdfast.core.critic import CriticFit
@@ -30,7 +31,7 @@ from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_ra
 
 
 @dataclass(frozen=True)
-class CPO:
+class CPO(InTrustRegion, ComparesCosts):
     """Constrained policy optimisation (Achiam, Held, Tamar, Abbeel 2017)."""
 
     cost_scale: CostScale = "none"

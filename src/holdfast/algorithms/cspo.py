@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from holdfast.algorithms.abilities import ComparesCosts, InMinibatches
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
@@ -45,7 +46,7 @@ class Sensitive:
 
 
 @dataclass(frozen=True)
-class CSPO:
+class CSPO(InMinibatches, ComparesCosts):
     """Constraint-sensitive policy optimisation (Belouadah, Kubler, Le Traon 2026)."""
 
     clip: float = 0.2

@@ -21,6 +21,7 @@ from typing import Annotated
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import ChecksLimits, ComparesCosts, HasBarrier, InTrustRegion
 from holdfast.core.barrier import BARRIERS, Barriers, check_interior, check_name, recovery_weights
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept
@@ -39,7 +40,7 @@ from holdfast.settings import Suggested
 
 
 @dataclass(frozen=True)
-class CTRPO:
+class CTRPO(InTrustRegion, ComparesCosts, HasBarrier, ChecksLimits):
     """Constrained trust region policy optimisation (Milosevic, Müller, Scherf 2025)."""
 
     beta: float | tuple[float, ...] = 1.0

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import InMinibatches
 from holdfast.core.first_order import FirstOrder, JointCritic, Loss, Rows, clipped_loss
 from holdfast.core.multiplier import Multiplier, Priced, priced
 from holdfast.core.policies import Policy
@@ -20,7 +21,7 @@ from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)
-class CUP:
+class CUP(InMinibatches):
     """Constrained update projection (Yang et al. 2022)."""
 
     clip: float = 0.2

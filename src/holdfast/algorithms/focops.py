@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import InMinibatches
 from holdfast.core.first_order import FirstOrder, JointCritic, Loss, Rows
 from holdfast.core.multiplier import Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
@@ -21,7 +22,7 @@ from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)
-class FOCOPS:
+class FOCOPS(InMinibatches):
     """First order constrained optimisation in policy space (Zhang, Vuong, Ross 2020)."""
 
     temperature: float = 1.5

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from holdfast.algorithms.abilities import ChecksLimits, ComparesCosts, InMinibatches
 from holdfast.core.barrier import check_interior, recovery_weights
 from holdfast.core.first_order import (
     FirstOrder,
@@ -30,7 +31,7 @@ from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_ra
 
 
 @dataclass(frozen=True)
-class IPO:
+class IPO(InMinibatches, ComparesCosts, ChecksLimits):
     """Interior-point policy optimisation (Liu, Ding, Liu 2020)."""
 
     clip: float = 0.2

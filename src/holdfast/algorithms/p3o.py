@@ -13,6 +13,7 @@ import jax
 import optax
 from jax import Array
 
+from holdfast.algorithms.abilities import ComparesCosts, InMinibatches
 from holdfast.core.first_order import (
     FirstOrder,
     JointCritic,
@@ -28,7 +29,7 @@ from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_ra
 
 
 @dataclass(frozen=True)
-class P3O:
+class P3O(InMinibatches, ComparesCosts):
     """Penalised proximal policy optimisation (Zhang et al. 2022)."""
 
     clip: float = 0.2

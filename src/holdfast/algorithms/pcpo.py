@@ -14,6 +14,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import ComparesCosts, InTrustRegion
 from holdfast.core.cpo_step import check_constraints, projection
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept, Trial
@@ -23,7 +24,7 @@ from holdfast.core.types import Batch, CostScale, Improvement, Learner, in_units
 
 
 @dataclass(frozen=True)
-class PCPO:
+class PCPO(InTrustRegion, ComparesCosts):
     """Projection-based constrained policy optimisation (Yang et al. 2020)."""
 
     cost_scale: CostScale = "none"

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import optax
 from jax import Array
 
+from holdfast.algorithms.abilities import InMinibatches, RewardOnly
 from holdfast.core.first_order import FirstOrder, JointCritic, clipped_loss
 from holdfast.core.policies import Policy
 from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)
-class PPO:
+class PPO(RewardOnly, InMinibatches):
     """Proximal policy optimisation (Schulman et al. 2017)."""
 
     clip: float = 0.2

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from jax import Array
 
+from holdfast.algorithms.abilities import InMinibatches
 from holdfast.core.first_order import FirstOrder, JointCritic, clipped_loss
 from holdfast.core.multiplier import PID, Multiplier, Priced, mixed_advantage, priced
 from holdfast.core.policies import Policy
@@ -18,7 +19,7 @@ from holdfast.core.types import Batch, Improvement, Learner, check_range
 
 
 @dataclass(frozen=True)
-class PPOLag:
+class PPOLag(InMinibatches):
     """Proximal policy optimisation with Lagrange multipliers (Ray, Achiam, Amodei 2019)."""
 
     clip: float = 0.2

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import ComparesCosts, InTrustRegion
 from holdfast.core.barrier import recovery_weights
 from holdfast.core.critic import CriticFit
 from holdfast.core.move import Accept, Trial
@@ -25,7 +26,7 @@ from holdfast.core.types import Batch, CostScale, Improvement, Learner, check_ra
 
 
 @dataclass(frozen=True)
-class SBTRPO:
+class SBTRPO(InTrustRegion, ComparesCosts):
     """Safety-biased trust region policy optimisation (Kanwar, Wagner, Ong 2025)."""
 
     safety_bias: float = 0.75

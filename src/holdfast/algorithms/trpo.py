@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array
 
+from holdfast.algorithms.abilities import InTrustRegion, RewardOnly
 from holdfast.core.critic import CriticFit
 from holdfast.core.policies import Policy
 from holdfast.core.trust_region import TrustRegion
@@ -19,7 +20,7 @@ from holdfast.core.types import Batch, Improvement, Learner
 
 
 @dataclass(frozen=True)
-class TRPO:
+class TRPO(RewardOnly, InTrustRegion):
     """Trust region policy optimisation (Schulman et al. 2015)."""
 
     region: TrustRegion = TrustRegion()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from jax import Array
 
+from holdfast.algorithms.abilities import InTrustRegion
 from holdfast.core.critic import CriticFit
 from holdfast.core.multiplier import Multiplier, Price, mixed_advantage
 from holdfast.core.policies import Policy
@@ -17,7 +18,7 @@ from holdfast.core.types import Batch, Improvement, Learner
 
 
 @dataclass(frozen=True)
-class TRPOLag:
+class TRPOLag(InTrustRegion):
     """Trust region policy optimisation with Lagrange multipliers (Ray, Achiam, Amodei 2019)."""
 
     multiplier: Multiplier = Multiplier()

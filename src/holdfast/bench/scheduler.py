@@ -4,7 +4,7 @@
 The scheduler keeps no state of its own. What is finished stands on disk (`done.json`), what was
 begun continues from its checkpoint; killing it at any instant therefore loses at most an epoch of
 each cell, and repeating the command goes on. An engine says where cells are trained: in processes
-of this machine (`Local`), or on a cluster (`cluster.tasks`).
+of this machine (`Local`), or on a cluster (`cluster.cells`).
 """
 
 import json

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.bench.board import Board
-from holdfast.bench.estimate import effort
+from holdfast.bench.duration import effort
 from holdfast.bench.scheduler import Local, train_cells
 from holdfast.bench.suite import Cell, Suite, cells, load_suite, parse_seeds, shipped, with_options
 from holdfast.cli.arguments import WholeOrNone
+from holdfast.cluster.cells import Ray
 from holdfast.cluster.places import here
 from holdfast.cluster.storage import fetch, runs_under
-from holdfast.cluster.tasks import Ray
 from holdfast.console import plain_console, styled
 from holdfast.envs.foreign.references import refuse_untrusted
 from holdfast.files import read_json, write_json

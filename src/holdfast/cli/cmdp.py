@@ -6,7 +6,7 @@ from dataclasses import replace
 from holdfast.paper.geometry_claims import Choice
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy
-from holdfast.tabular.files import read_cmdp
+from holdfast.tabular.cmdp_files import read_cmdp
 from holdfast.tabular.instances import MAPS, gridworld
 from holdfast.tabular.toy_text import from_gymnasium
 

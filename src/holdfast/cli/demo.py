@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import process
 from holdfast.cli.arguments import Whole
-from holdfast.cli.training import train_shown
+from holdfast.cli.session import train_shown
 from holdfast.console import plain_console
 
 if TYPE_CHECKING:

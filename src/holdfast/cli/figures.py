@@ -33,7 +33,7 @@ def command(
         radius: Radius of the regions and updates.
     """
     from holdfast.paper.figures import figures as draw
-    from holdfast.paper.figures.drawing import Look
+    from holdfast.paper.figures.figure import Look
 
     for value in beta:
         choice(value, None, None)

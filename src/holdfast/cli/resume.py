@@ -10,7 +10,7 @@ import tyro
 
 from holdfast import process
 from holdfast.cli.arguments import EnvironmentOptions, RunFolder, WholeOrNone
-from holdfast.cli.training import follow, sinks
+from holdfast.cli.session import follow, sinks
 from holdfast.console import plain_console, styled
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def command(
         environment: Its new name, if it has moved or had no name.
         cluster: A Ray cluster whose machines the workers run on: an address, auto or local.
     """
+    from holdfast.runs.consent import is_remembered
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.training import extended
-    from holdfast.runs.trust import is_remembered
     from holdfast.train.environment import open_env
 
     process.use_compilation_cache()

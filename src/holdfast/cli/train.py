@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from holdfast import process
-from holdfast.cli.training import follow, sinks
+from holdfast.cli.session import follow, sinks
 
 if TYPE_CHECKING:
     from holdfast.cli.options import Options
@@ -58,8 +58,8 @@ def train_from(origin: str, args: list[str]) -> None:
     from holdfast.cluster.places import is_uri
     from holdfast.cluster.storage import local_copy
     from holdfast.records.zoo import is_zoo
+    from holdfast.runs.consent import is_remembered
     from holdfast.runs.folder import load_state, open_folder
-    from holdfast.runs.trust import is_remembered
 
     before = open_folder(local_copy(origin))
     state, _ = load_state(before)
@@ -77,8 +77,8 @@ def train_again(config: str, args: list[str]) -> None:
     from holdfast.cluster.storage import local_copy
     from holdfast.files import read_json
     from holdfast.run import from_json
+    from holdfast.runs.consent import is_remembered
     from holdfast.runs.folder import load_state, open_folder
-    from holdfast.runs.trust import is_remembered
 
     file = Path(config)
     file = file / "run.json" if file.is_dir() else file

@@ -17,8 +17,8 @@ from holdfast.bench.scheduler import Local
 from holdfast.bench.suite import Cell
 from holdfast.cli.arguments import Whole, WholeOrNone
 from holdfast.cli.options import HELP, parse_run
+from holdfast.cluster.cells import Ray
 from holdfast.cluster.places import here
-from holdfast.cluster.tasks import Ray
 from holdfast.console import plain_console
 from holdfast.files import locked, write_atomic
 from holdfast.process import cores

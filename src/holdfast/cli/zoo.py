@@ -23,7 +23,7 @@ def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole
 
     console = plain_console()
     if make:
-        from holdfast.ship.certify.zoo import make_zoo
+        from holdfast.ship.certify.make_zoo import make_zoo
 
         say = lambda text: console.print(text, soft_wrap=True)
         make_zoo(make, to or zoo_folder(), episodes, say)

@@ -6,8 +6,9 @@ An environment resets itself in the step that ends an episode; the true successo
 so that bootstrapping needs no special case.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import gymnasium as gym
@@ -46,12 +47,36 @@ class Step:
     """[N] the episode was cut (time limit): its future is worth the value of `next_obs`."""
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What a batch declares of itself beyond its spaces and costs."""
+
+    native_observation_space: gym.Space[Any] | None = None
+    """Of one environment before it was made flat; None: it was flat."""
+    native_action_space: gym.Space[Any] | None = None
+    """As one environment takes actions; None: as `action_space`."""
+    cost_bounds: tuple[float, ...] | None = None
+    """The most that one step can cost, for each constraint; costs are never negative then."""
+    cost_limits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The limits that the task declares, by the names of constraints."""
+    budget_names: tuple[str, ...] = ()
+    """Costs of whose budgets the share that is left stands behind each observation."""
+    cost_parts: tuple[str, ...] = ()
+    """Names of the costs that its one cost is the sum of."""
+    time_limit: int | None = None
+    """The most steps of an episode."""
+    workers: int = 1
+    """Processes that share it."""
+    place: str = ""
+    """Where it acts, in words, if not in processes."""
+
+
 @runtime_checkable
 class VecEnv(Protocol):
     """N environments that step together and reset themselves.
 
-    It may have the attributes of `Facts` too. `cost_bounds` and `time_limit` let safety be proved
-    from episodes (`episode_cost_bounds`).
+    Of its `facts`, `cost_bounds` and `time_limit` let safety be proved from episodes
+    (`episode_cost_bounds`).
     """
 
     num_envs: int
@@ -63,6 +88,8 @@ class VecEnv(Protocol):
     """One name for each constraint, K >= 1."""
     can_snapshot: bool
     """Whether `snapshot` and `restore` reproduce the future bit for bit."""
+    facts: Facts
+    """What else it declares; `Facts()` for nothing."""
 
     def reset(self, seed: int) -> Floats:
         """Start all episodes anew, environment i seeded with `seed + i`; returns obs [N, O]."""
@@ -85,55 +112,21 @@ class VecEnv(Protocol):
         ...
 
 
-@runtime_checkable
-class Alterable(Protocol):
+class Alterable(ABC):
     """A batch whose physics can be changed."""
 
+    @abstractmethod
     def alter(self, mass: float, friction: float) -> None:
         """Multiply the mass of every body and the friction of every contact."""
-        ...
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a batch may say of itself, by attributes of these names."""
-
-    native_observation_space: gym.Space[Any]
-    """Of one environment before it was made flat."""
-    native_action_space: gym.Space[Any]
-    cost_bounds: tuple[float, ...] | None = None
-    """The most that one step can cost, for each constraint; costs are never negative then."""
-    cost_limits: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The limits that the task declares, by the names of constraints."""
-    budget_names: tuple[str, ...] = ()
-    """Costs of whose budgets the share that is left stands behind each observation."""
-    cost_parts: tuple[str, ...] = ()
-    """Names of the costs that its one cost is the sum of."""
-    time_limit: int | None = None
-    """The most steps of an episode."""
-    workers: int = 1
-    """Processes that share it."""
-    place: str = ""
-    """Where it acts, in words, if not in processes."""
-
-
-OPTIONAL = [fact.name for fact in fields(Facts)]
-
-
-def facts_of(env: VecEnv) -> Facts:
-    """What a batch says of itself, else the plain case."""
-    plain: dict[str, Any] = {
-        "native_observation_space": env.observation_space,
-        "native_action_space": env.action_space,
-    }
-    return Facts(**plain | {name: getattr(env, name) for name in OPTIONAL if hasattr(env, name)})
-
-
-def adopt(batch: object, source: object, names: Iterable[str] = OPTIONAL) -> None:
-    """Give a batch the optional attributes of what it stands for."""
-    for name in names:
-        if hasattr(source, name):
-            setattr(batch, name, getattr(source, name))
+def native_spaces(env: VecEnv) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """(observations, actions) of one environment before they were made flat."""
+    seen, acted = env.facts.native_observation_space, env.facts.native_action_space
+    return (
+        env.observation_space if seen is None else seen,
+        env.action_space if acted is None else acted,
+    )
 
 
 Kept = TypeVar("Kept")
@@ -179,8 +172,7 @@ def episode_cost_bounds(env: VecEnv, discount: float = 1.0) -> tuple[float, ...]
 
     None where the environment does not say what a step can cost, or may run for ever undiscounted.
     """
-    facts = facts_of(env)
-    bounds, limit = facts.cost_bounds, facts.time_limit
+    bounds, limit = env.facts.cost_bounds, env.facts.time_limit
     if bounds is None or (limit is None and discount == 1):
         return None
     tail = 0.0 if limit is None else discount**limit

@@ -11,7 +11,7 @@ reward of the steps that follow its end (`Limit`); an evaluation sees the reward
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.limits import Limit
 from holdfast.core.tails import above
-from holdfast.envs.base import Floats, Snapshot, Step, VecEnv, adopt, facts_of, kept_in
+from holdfast.envs.base import Floats, Snapshot, Step, VecEnv, kept_in, native_spaces
 
 SPENT = "budget_spent"
 """Name of the costs so far in a snapshot."""
@@ -90,9 +90,9 @@ class Budgeted:
         self.num_envs, self.cost_names = env.num_envs, env.cost_names
         self.action_space, self.can_snapshot = env.action_space, env.can_snapshot
         self.observation_space = budgets.widened(env.observation_space)
-        adopt(self, env)
-        self.budget_names = budgets.names
-        self.native_observation_space = facts_of(env).native_observation_space
+        self.facts = replace(
+            env.facts, budget_names=budgets.names, native_observation_space=native_spaces(env)[0]
+        )
         self._spent = np.zeros((env.num_envs, len(budgets.limits)))
 
     def reset(self, seed: int) -> Floats:

@@ -2,7 +2,8 @@
 """One entry for all environments: a name or an object goes in, a VecEnv comes out."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from gymnasium.envs.registration import EnvSpec
 
@@ -34,7 +35,7 @@ from holdfast.process import cores
 
 
 def make_env(
-    env: EnvSource | VecEnv,
+    env: EnvSource | VecEnv | Functional,
     num_envs: int,
     *,
     env_args: Mapping[str, object] | None = None,
@@ -62,38 +63,85 @@ def make_env(
     """
     start = _starts(cluster, env, num_envs, workers, lockstep)
     costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
+    found = classify(env, num_envs, env_args)
+    match found.kind:
+        case "probe":
+            _refuse_for_task(found.source, costs, env_args)
+            batch = ProbeEnv(PROBES[found.source], num_envs, constraints)
+            return with_budgets(batch, budgets)
+        case "native":
+            _refuse_for_task(found.source, costs, env_args)
+            count = _native_workers(num_envs, workers, lockstep, start)
+            names = None if constraints is None else tuple(constraints)
+            return native.make(
+                found.source, num_envs, constraints=names, workers=count, start=start,
+                budgets=budgets,
+            )  # fmt: skip
+        case "batch":
+            _refuse_another_number(found.source, num_envs)
+            if isinstance(found.source, VecEnv):
+                _refuse_for_vec_env(found.source, constraints, costs)
+                return with_budgets(found.source, budgets)
+            made = found.first is not None
+            batch = ForeignVectorEnv(found.source, constraints, costs, clip_actions, made, timeout)
+            return with_budgets(batch, budgets)
+        case "functional":
+            _refuse_for_functional(found.source, vectorise, workers)
+            return _make_functional(
+                found.source, num_envs, constraints, costs, clip_actions, budgets
+            )
+        case "single":
+            if vectorise == "auto" and lockstep and not workers:
+                vectorise = "sync"
+            return open_foreign(
+                found.source, num_envs, constraints=constraints, cost=costs, vectorise=vectorise,
+                workers=workers, clip_actions=clip_actions, timeout=timeout, first=found.first,
+                start=start, budgets=budgets,
+            )  # fmt: skip
+
+
+Kind = Literal["native", "probe", "batch", "functional", "single"]
+
+
+@dataclass(frozen=True)
+class Classified:
+    """Which kind of environment a source is, and what opens it."""
+
+    kind: Kind
+    source: Any
+    """Its id (native, probe), the batch, a `Functional`, or what makes single environments."""
+    first: Any = None
+    """What a function made to show its kind: the batch, or the first environment."""
+
+
+def classify(
+    env: EnvSource | VecEnv | Functional, num_envs: int, args: Mapping[str, object] | None = None
+) -> Classified:
+    """The kind of an environment; what a function makes is known only once it has made one."""
     if isinstance(env, str) and is_task(env):
-        _refuse_for_task(env, costs, env_args)
-        return _make_task(env, num_envs, constraints, workers, lockstep, start, budgets)
-    source = env if is_vectorised(env) else find_source(env, env_args)
+        return Classified("probe" if env in PROBES else "native", env)
+    if is_vectorised(env):
+        return Classified("batch", env)
+    _refuse_part_of_vec_env(env)
+    source = find_source(env, args)
+    if isinstance(source, Functional):
+        return Classified("functional", source)
+    if not isinstance(source, Factory | EnvSpec):
+        return Classified("single", source)
     whole = isinstance(source, Factory) and source.takes_num_envs
     first = source(num_envs=num_envs) if isinstance(source, Factory) and whole else None
-    if first is None and isinstance(source, Factory | EnvSpec):
+    if first is None:
         first = open_single(source)
-    made = is_vectorised(first)
-    source = first if made else source
-    if is_vectorised(source):
-        _refuse_another_number(source, num_envs)
-        if isinstance(source, VecEnv):
-            _refuse_for_vec_env(source, constraints, costs)
-            return with_budgets(source, budgets)
-        batch = ForeignVectorEnv(source, constraints, costs, clip_actions, made, timeout)
-        return with_budgets(batch, budgets)
-    if is_functional(first):  # what a function makes is known only once it is made
-        source = described(first, label_of(source))
-    if isinstance(source, Functional):
-        _refuse_for_functional(source, vectorise, workers)
-        return _make_functional(source, num_envs, constraints, costs, clip_actions, budgets)
-    if vectorise == "auto" and lockstep and not workers:
-        vectorise = "sync"
-    return open_foreign(
-        source, num_envs, constraints=constraints, cost=costs, vectorise=vectorise,
-        workers=workers, clip_actions=clip_actions, timeout=timeout, first=first, start=start,
-        budgets=budgets,
-    )  # fmt: skip
+    if is_vectorised(first):
+        return Classified("batch", first, first)
+    if is_functional(first):
+        return Classified("functional", described(first, label_of(source)))
+    return Classified("single", source, first)
 
 
-def find_source(env: EnvSource, args: Mapping[str, object] | None = None) -> EnvSource | Functional:
+def find_source(
+    env: EnvSource | VecEnv | Functional, args: Mapping[str, object] | None = None
+) -> EnvSource | Functional:
     """What a name or object stands for: a functional environment, or as `resolve`."""
     if isinstance(env, Functional):
         return env
@@ -138,23 +186,10 @@ def _starts(
     return on_cluster(cluster, min(workers, num_envs))
 
 
-def _make_task(
-    env: str,
-    num_envs: int,
-    constraints: Sequence[str] | None,
-    workers: int,
-    lockstep: bool,
-    start: Start | None,
-    budgets: Budgets | None,
-) -> VecEnv:
-    if env in PROBES:
-        return with_budgets(ProbeEnv(PROBES[env], num_envs, constraints), budgets)
+def _native_workers(num_envs: int, workers: int, lockstep: bool, start: Start | None) -> int:
+    """How many processes share a native task; 0: this one alone."""
     count = workers or (1 if lockstep else cores())
-    count = 0 if (count == 1 or num_envs == 1) and start is None else count
-    names = None if constraints is None else tuple(constraints)
-    return native.make(
-        env, num_envs, constraints=names, workers=count, start=start, budgets=budgets
-    )
+    return 0 if (count == 1 or num_envs == 1) and start is None else count
 
 
 def _make_functional(
@@ -202,6 +237,15 @@ def _refuse_for_task(
         raise ValueError(
             f"{what} Env {env_id!r}, which is part of the task: leave it out, or pass a factory of "
             "your own environment."
+        )
+
+
+def _refuse_part_of_vec_env(env: object) -> None:
+    missing = [name for name in VecEnv.__annotations__ if not hasattr(env, name)]
+    if hasattr(env, "can_snapshot") and missing:
+        raise ValueError(
+            f"Env {type(env).__name__!r} is no VecEnv yet, as it has no {', '.join(missing)}: add "
+            "it (facts = holdfast.envs.base.Facts() declares nothing)."
         )
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from holdfast.envs.base import (
     ActionSpace,
     Bools,
+    Facts,
     Floats,
     Snapshot,
     Step,
@@ -234,9 +235,11 @@ class ProbeEnv:
         self.observation_space = probe.observation_space
         self.action_space = probe.action_space
         self.cost_names = chosen
-        self.cost_bounds = tuple(probe.cost_bounds[name] for name in chosen)
-        self.cost_limits = {name: probe.cost_limits[name] for name in chosen}
-        self.time_limit = probe.horizon
+        self.facts = Facts(
+            cost_bounds=tuple(probe.cost_bounds[name] for name in chosen),
+            cost_limits={name: probe.cost_limits[name] for name in chosen},
+            time_limit=probe.horizon,
+        )
         self._columns = None if chosen == names else [names.index(name) for name in chosen]
         self._action_shape = (num_envs, *(probe.action_space.shape or ()))
         self.reset(0)

@@ -6,10 +6,11 @@ Randomness is given or has an address, so who acts, and in how many processes, c
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from math import isfinite
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,15 +77,15 @@ class Rollout:
         return cls(**{field.name: whole(field.name) for field in fields(cls)})
 
 
-@runtime_checkable
-class Collecting(Protocol):
+class Collecting(ABC):
     """A batch that can act by itself for a whole epoch, without a hand-over at every step."""
 
     @property
+    @abstractmethod
     def observation(self) -> Floats:
         """[N, O] what to act on next."""
-        ...
 
+    @abstractmethod
     def collect(
         self,
         actor: Actor,
@@ -96,16 +97,14 @@ class Collecting(Protocol):
 
         `memory` [N, memory] is the policy's of the steps before; None: episodes begin.
         """
-        ...
 
 
-@runtime_checkable
-class Playing(Protocol):
+class Playing(ABC):
     """A batch that can play whole episodes by itself."""
 
+    @abstractmethod
     def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
         """What `play_round` returns."""
-        ...
 
 
 def collect(

@@ -24,7 +24,7 @@ from holdfast.console import counted
 from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.tails import above, tail_mean
 from holdfast.envs.acting import Actor
-from holdfast.envs.base import VecEnv, episode_cost_bounds, facts_of
+from holdfast.envs.base import VecEnv, episode_cost_bounds
 from holdfast.envs.rollout import Playing, Round, play_round
 from holdfast.judge.verdict import COLOURS, Verdict, verdict
 from holdfast.records.excursions import violations
@@ -258,7 +258,7 @@ def evaluate(
             deterministic,
             bounds,
             discount,
-            facts_of(env).workers,
+            env.facts.workers,
             beyond,
         )
         said = result.verdict  # raises where a cost lies outside its bounds

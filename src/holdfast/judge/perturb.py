@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Alterable, Floats, Snapshot, Step, VecEnv, adopt
+from holdfast.envs.base import Alterable, Floats, Snapshot, Step, VecEnv
 from holdfast.envs.budget import Budgeted
 from holdfast.envs.foreign.spaces import still_action
 from holdfast.settings import nearest
@@ -116,7 +116,7 @@ class Perturbed:
         self._env, self._noise = env, noise
         self.num_envs, self.cost_names = env.num_envs, env.cost_names
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        adopt(self, env)
+        self.facts = env.facts
         shape = (delay, env.num_envs, *(env.action_space.shape or ()))
         self._still = np.broadcast_to(still_action(env.action_space), shape)
         self._queue: list[NDArray[Any]] = []

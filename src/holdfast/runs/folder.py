@@ -35,8 +35,8 @@ from holdfast.records.rows import EVALUATIONS, read_rows
 from holdfast.run import Run, from_json, to_json
 from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import BEST, Which
-from holdfast.runs.spaces import describe_space, parse_shape, parse_space
-from holdfast.runs.trust import is_remembered
+from holdfast.runs.consent import is_remembered
+from holdfast.runs.space_json import describe_space, parse_shape, parse_space
 from holdfast.train.environment import Spaces, refuse_biased, refuse_untold
 from holdfast.train.state import State, first_state
 

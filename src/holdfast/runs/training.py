@@ -21,11 +21,11 @@ from holdfast.files import Busy, locked, write_json
 from holdfast.records.rows import EVALUATIONS, Row, read_rows
 from holdfast.run import to_json
 from holdfast.runs import checkpoint
+from holdfast.runs.consent import remember
 from holdfast.runs.evaluator import open_evaluator
 from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
 from holdfast.runs.progress import ProgressFile, write_rows
 from holdfast.runs.sinks import Sink
-from holdfast.runs.trust import remember
 from holdfast.train import Epoch, train
 from holdfast.train.environment import Given
 from holdfast.train.epoch import TrainingError

@@ -6,7 +6,7 @@ Nothing here needs JAX; deep algorithms on these problems are in `holdfast.exact
 
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy, two_action_policy
-from holdfast.tabular.files import read_cmdp, write_cmdp
+from holdfast.tabular.cmdp_files import read_cmdp, write_cmdp
 from holdfast.tabular.flow import Geometry, Trajectory, ascend, flow, natural_gradient
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.limits import Limit
 from holdfast.core.tails import POOL
-from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.base import VecEnv, native_spaces
 from holdfast.envs.budget import Budgets
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
@@ -45,9 +45,8 @@ class Spaces:
     @classmethod
     def of(cls, run: Run, env: VecEnv) -> Spaces:
         limits = dict(zip(env.cost_names, resolve_limits(run, env).tolist(), strict=True))
-        facts = facts_of(env)
-        native = facts.native_observation_space, facts.native_action_space
-        return cls(env.observation_space, env.action_space, limits, *native, facts.budget_names)
+        own = env.observation_space, env.action_space
+        return cls(*own, limits, *native_spaces(env), env.facts.budget_names)
 
     def with_left(self, flat: NDArray[Any], left: Any) -> NDArray[Any]:
         """Flat observations [n, O] with the shares of the budgets that are left behind them."""
@@ -97,7 +96,7 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
             f"{', '.join(env.cost_names)}."
         )
     # A task declares what the plain sum may be.
-    declared = facts_of(env).cost_limits if run.cost_criterion == "undiscounted" else {}
+    declared = env.facts.cost_limits if run.cost_criterion == "undiscounted" else {}
     fallback = {
         n: declared.get(n) if run.cost_limit is None else run.cost_limit for n in env.cost_names
     }
@@ -106,7 +105,7 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
     missing = [name for name, limit in limits.items() if limit is None]
     if missing:
         raise ValueError(
-            f"{run.env or 'this environment'} {_choice(missing, facts_of(env).cost_parts)}, the "
+            f"{run.env or 'this environment'} {_choice(missing, env.facts.cost_parts)}, the "
             "largest mean cost of an episode that you accept; "
             f"`holdfast check {run.env or 'ENV'} --suggest-limit` shows what random actions cost."
         )
@@ -140,13 +139,13 @@ def claims(run: Run, limits: Mapping[str, float]) -> tuple[Limit, ...]:
 def refuse_untold(run: Run, env: VecEnv) -> None:
     """Limits beyond the mean on what cannot show whether they hold."""
     beyond = {name: limit for name, limit in run.kinds.items() if limit.kind != "mean"}
-    missing = [name for name in beyond if name not in facts_of(env).budget_names]
+    missing = [name for name in beyond if name not in env.facts.budget_names]
     if missing:
         raise ValueError(
             f"the limit {missing[0]}={beyond[missing[0]]} needs its budget in the observations: "
             "make the batch with holdfast.train.environment.open_env(run, env)."
         )
-    longest = facts_of(env).time_limit
+    longest = env.facts.time_limit
     for name, limit in beyond.items():
         if longest is not None and POOL * run.epoch_steps < limit.fewest * longest:
             needed = -(-limit.fewest * longest // (POOL * run.num_envs)) * run.num_envs
@@ -214,7 +213,7 @@ def with_fitting_epochs(run: Run, env: VecEnv) -> Run:
     """
     if is_task(run.env):
         return run
-    longest = facts_of(env).time_limit or UNKNOWN_LENGTH
+    longest = env.facts.time_limit or UNKNOWN_LENGTH
     least = max(FEWEST_EPISODES, run.num_envs) * longest
     wanted = max(least, min(run.epoch_steps, -(-run.steps // FEWEST_EPOCHS)))
     return replace(run, epoch_steps=divisible(wanted, run.num_envs))
@@ -227,7 +226,7 @@ def steps_in_lockstep(run: Run) -> bool:
 
 def describe_acting(run: Run, env: VecEnv) -> str:
     """How a run collects its experience, in a line."""
-    facts = facts_of(env)
+    facts = env.facts
     where = f"in {facts.workers} worker processes" if facts.workers > 1 else "in this process"
     where = facts.place or where
     seen = {"running": "moving with every step", "epoch": "frozen for each epoch", "none": "unused"}
@@ -243,7 +242,7 @@ def refuse_biased(run: Run, env: VecEnv) -> None:
             "finished episodes, and the resets cut the long ones; use cost_estimate='epoch'."
         )
     steps = run.epoch_steps // run.num_envs
-    limit = facts_of(env).time_limit
+    limit = env.facts.time_limit
     if run.cost_estimate == "epoch" and limit is not None and steps < limit:
         raise ValueError(
             f"{steps} steps of each environment and epoch cannot show what an episode of up to "

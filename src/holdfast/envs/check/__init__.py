@@ -59,10 +59,8 @@ def check_env(
         costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
         task = isinstance(env, str) and is_task(env)
         source = env if task or is_vectorised(env) else find_source(env, env_args)
-        many = isinstance(source, Functional) or (
-            isinstance(source, Factory) and source.takes_num_envs
-        )
-        if task or is_vectorised(env) or many:
+        whole = isinstance(source, Factory) and source.takes_num_envs
+        if task or is_vectorised(env) or whole or isinstance(source, Functional):
             found = _check_batch(source, env_args, constraints, costs, seed)
         else:
             plan = _Plan(source, constraints, costs, seed, max_steps)

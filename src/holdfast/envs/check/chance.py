@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.console import counted
-from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.foreign.spaces import sample_actions
@@ -60,7 +60,7 @@ def suggest_limit(
     """What random actions cost, to choose a limit by; of several costs each. Print it."""
     count = 1 if is_given(env) else 10
     envs = make_env(env, count, env_args=env_args, constraints=constraints, cost=cost)
-    parts = facts_of(envs).cost_parts
+    parts = envs.facts.cost_parts
     if parts:
         if not is_given(env):
             envs.close()

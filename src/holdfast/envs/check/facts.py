@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.envs.base import VecEnv, facts_of
+from holdfast.envs.base import VecEnv, native_spaces
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.make import is_given, is_vectorised, make_env, num_envs_of
@@ -28,7 +28,7 @@ def describe_env(
 
 def describe_batch(env: VecEnv) -> str:
     """The same of a batch."""
-    facts = facts_of(env)
+    facts, (seen, acted) = env.facts, native_spaces(env)
     names = facts.cost_parts or env.cost_names
     costs = ", ".join(names)
     if facts.cost_parts:
@@ -37,8 +37,8 @@ def describe_batch(env: VecEnv) -> str:
     limits = ", ".join(f"{name} {limit:g}" for name, limit in facts.cost_limits.items())
     steps = f"up to {facts.time_limit} steps" if facts.time_limit else "no time limit is declared"
     lines = {
-        "observations": str(facts.native_observation_space),
-        "actions": str(facts.native_action_space),
+        "observations": str(seen),
+        "actions": str(acted),
         "costs": costs,
         "limits": limits or "none declared: give one, the mean cost of an episode that you accept",
         "episodes": steps,

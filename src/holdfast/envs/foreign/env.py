@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.base import (
     Bools,
+    Facts,
     Floats,
     Snapshot,
     Step,
@@ -48,7 +49,7 @@ from holdfast.envs.foreign.source import (
 from holdfast.envs.foreign.spaces import dtype_of, flat_observation, still_action, to_native
 from holdfast.envs.foreign.tape import Tape, refuse_others, shown_in
 from holdfast.envs.worker import Start, unsendable
-from holdfast.envs.workers import WorkerEnv
+from holdfast.envs.worker_env import WorkerEnv
 from holdfast.process import cores, deadline
 
 CHEAP = 1e-4
@@ -145,10 +146,13 @@ class ForeignEnv:
         self.num_envs = len(envs)
         self.observation_space = interface.observation_space
         self.action_space = interface.action_space
-        self.native_observation_space = interface.native_observations
-        self.native_action_space = interface.native_actions
-        self.cost_names, self.time_limit = interface.cost.names, interface.time_limit
-        self.cost_parts = interface.cost.parts
+        self.cost_names = interface.cost.names
+        self.facts = Facts(
+            native_observation_space=interface.native_observations,
+            native_action_space=interface.native_actions,
+            cost_parts=interface.cost.parts,
+            time_limit=interface.time_limit,
+        )
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
         self._tape: Tape | None = None

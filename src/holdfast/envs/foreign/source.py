@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
@@ -22,7 +22,18 @@ from holdfast.envs.foreign.spaces import (
 )
 from holdfast.settings import near_miss
 
-EnvSource = str | EnvSpec | Callable[..., Any] | Any
+
+class Steppable(Protocol):
+    """An environment: Gymnasium's, one that looks like it, a whole batch, or a functional one."""
+
+    @property
+    def reset(self) -> Callable[..., Any]: ...
+
+    @property
+    def step(self) -> Callable[..., Any]: ...
+
+
+EnvSource = str | EnvSpec | Callable[..., Any] | Steppable
 """A name (see `references`), a Gymnasium spec, what makes one environment, or an environment."""
 
 
@@ -71,7 +82,8 @@ class Interface:
     """Seconds that a step or reset of the whole batch may take; 0: for ever."""
 
 
-def is_instance(source: EnvSource) -> bool:
+def is_instance(source: object) -> TypeGuard[Steppable]:
+    """Whether it is an environment, not what makes one."""
     return not isinstance(source, str | EnvSpec | type) and hasattr(source, "step")
 
 
@@ -177,9 +189,10 @@ def open_single(source: EnvSource) -> Any:
     """Make (or take) one environment."""
     if is_instance(source):
         return source
+    make = cast("Callable[[], Any]", source)
     try:
         with named(lambda: f"the construction of Env {label_of(source)}", noted=False):
-            env = _registered(source) if isinstance(source, str | EnvSpec) else source()
+            env = _registered(source) if isinstance(source, str | EnvSpec) else make()
     except EnvFailure as failure:
         error = failure.__cause__
         if not isinstance(error, ImportError | gym.error.DependencyNotInstalled):

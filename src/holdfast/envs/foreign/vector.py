@@ -24,7 +24,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from holdfast.envs.base import Bools, Floats, Snapshot, Step, actions_of, require_reset
+from holdfast.envs.base import Bools, Facts, Floats, Snapshot, Step, actions_of, require_reset
 from holdfast.envs.failure import named
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import (
@@ -86,20 +86,25 @@ class ForeignVectorEnv:
         self.num_envs = int(own.num_envs)
         self.label = type(getattr(env, "unwrapped", env)).__name__
         self._called = f"Env {self.label}"
-        self.native_observation_space = own.single_observation_space
-        self.native_action_space = own.single_action_space
+        self._native_observations = own.single_observation_space
+        self._native_actions = own.single_action_space
         self.observation_space = flat_observation_space(own.single_observation_space, self.label)
         self.action_space = plain_action_space(own.single_action_space, self.label)
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         spec = getattr(env, "spec", None)
         known = spec if hasattr(spec, "max_episode_steps") else getattr(spec, "config", None)
-        self.time_limit: int | None = getattr(known, "max_episode_steps", None)
         self._by_id = "env_id" in inspect.signature(env.reset).parameters  # EnvPool's way
         self._by_itself = mode_of(env) is AutoresetMode.SAME_STEP
         self.can_snapshot = not (self._by_itself or self._by_id)
         self._tape: Tape | None = None
         self._costs = self._inspect(constraints, cost)
-        self.cost_names, self.cost_parts = self._costs.names, self._costs.parts
+        self.cost_names = self._costs.names
+        self.facts = Facts(
+            native_observation_space=self._native_observations,
+            native_action_space=self._native_actions,
+            cost_parts=self._costs.parts,
+            time_limit=getattr(known, "max_episode_steps", None),
+        )
 
     def reset(self, seed: int) -> Floats:
         """Environment i gets `seed + i`."""
@@ -109,7 +114,7 @@ class ForeignVectorEnv:
     def step(self, action: NDArray[Any]) -> Step:
         action = actions_of(self._called, action, self._action_shape)
         tape, before = require_reset(self._tape, self._called), self._native
-        given = to_native(self.native_action_space, action, self._clip)
+        given = to_native(self._native_actions, action, self._clip)
         seen = self._move(given)
         ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
         if self._by_itself:
@@ -143,7 +148,7 @@ class ForeignVectorEnv:
                 self._take(self._begin(tape, begins))
             if left:
                 given = to_native(
-                    self.native_action_space, actions[:, actions.shape[1] - left], self._clip
+                    self._native_actions, actions[:, actions.shape[1] - left], self._clip
                 )
                 seen = self._move(given)
                 ended = np.asarray(seen.terminated | seen.truncated, np.bool_)
@@ -169,7 +174,7 @@ class ForeignVectorEnv:
 
     def _flat(self, native: Any) -> Floats:
         dtype = dtype_of(self.observation_space)
-        return flatten_batch(self.native_observation_space, native, self.num_envs).astype(dtype)
+        return flatten_batch(self._native_observations, native, self.num_envs).astype(dtype)
 
     def _begin(self, tape: Tape, which: Bools) -> Any:
         """Reset some, each with the seed of its episode; what all show then."""
@@ -212,7 +217,7 @@ class ForeignVectorEnv:
         first = self._take(self._start(0))
         before = self._native
         still = np.broadcast_to(still_action(self.action_space), self._action_shape)
-        seen = self._move(to_native(self.native_action_space, still, self._clip))
+        seen = self._move(to_native(self._native_actions, still, self._clip))
         row = row_at(seen._replace(obs=before), 0)
         second = self._take(seen.next_obs)
         if self.can_snapshot and not self._resets_alone(first, second):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import gymnasium as gym
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -40,16 +39,12 @@ class BudgetedDynamics(Dynamics):
         budgets.columns(dynamics.cost.names)
         own = {field.name: getattr(dynamics, field.name) for field in fields(dynamics)}
         own["observation_space"] = budgets.widened(dynamics.observation_space)
+        own["facts"] = replace(
+            dynamics.facts,
+            budget_names=budgets.names,
+            native_observation_space=dynamics.observation_space,
+        )
         return cls(**own, base=dynamics, budgets=budgets)
-
-    @property
-    def native_observation_space(self) -> gym.spaces.Box:
-        """Without what is left of the budgets."""
-        return self.base.observation_space
-
-    @property
-    def budget_names(self) -> tuple[str, ...]:
-        return self.budgets.names
 
     def start(self, key: Array) -> Purse:
         return Purse(self.base.start(key), jnp.zeros(len(self.budgets.limits), jnp.float32))

@@ -10,11 +10,10 @@ device; rewards, costs and ends go to the host, once an epoch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +29,6 @@ from holdfast.envs.base import (
     Snapshot,
     Step,
     actions_of,
-    adopt,
     check_count,
     kept_in,
     require_reset,
@@ -48,6 +46,8 @@ from holdfast.envs.functional.worlds import (
 )
 from holdfast.envs.rollout import (
     PATIENCE,
+    Collecting,
+    Playing,
     Rollout,
     Round,
     add_up,
@@ -70,7 +70,7 @@ class DeviceRollout(Rollout):
         return self.successor
 
 
-class FunctionalEnv:
+class FunctionalEnv(Collecting, Playing):
     """N copies of a functional environment, with exact snapshots."""
 
     can_snapshot = True
@@ -80,13 +80,11 @@ class FunctionalEnv:
         self._dynamics, self.num_envs = dynamics, num_envs
         self.observation_space = dynamics.observation_space
         self.action_space = dynamics.action_space
-        self.native_action_space: gym.Space[Any] = dynamics.native_action_space
-        self.cost_names, self.time_limit = dynamics.cost.names, dynamics.time_limit
-        adopt(self, dynamics.env, ("cost_bounds", "cost_limits"))
-        adopt(self, dynamics, ("native_observation_space", "budget_names"))
+        self.cost_names = dynamics.cost.names
         devices = _sharing(num_envs)
         self._home, count = devices[0], len(devices)
-        self.place = f"on {count} {self._home.platform} device{'s' if count > 1 else ''}"
+        place = f"on {count} {self._home.platform} device{'s' if count > 1 else ''}"
+        self.facts = replace(dynamics.facts, place=place)
         mesh = Mesh(np.array(devices), ("envs",))
         self._split = NamedSharding(mesh, P("envs"))
         rows, table = P("envs"), P(None, "envs")

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from holdfast.envs.base import Facts
 from holdfast.process import pip_install
 from holdfast.settings import nearest
 
+DECLARED = ("time_limit", "cost_bounds", "cost_limits")
+"""Attributes by which an environment declares facts."""
 SUITES = ("brax", "playground")
 """The part before the slash of their ids."""
 
@@ -26,8 +29,8 @@ class Functional:
     env: Any
     label: str
     """How messages call it."""
-    time_limit: int | None
-    """Steps after which an episode is cut; None: only the environment ends them."""
+    facts: Facts = Facts()
+    """Its time limit: None if only the environment ends episodes. Its costs' bounds and limits."""
 
 
 def is_functional(env: object) -> bool:
@@ -45,8 +48,9 @@ def is_functional(env: object) -> bool:
 
 
 def described(env: Any, label: str = "") -> Functional:
-    """An environment with the time limit that it declares, if any."""
-    return Functional(env, label or repr(type(env).__name__), getattr(env, "time_limit", None))
+    """An environment with what it declares by attributes of these names, if anything."""
+    declared = {name: getattr(env, name) for name in DECLARED if hasattr(env, name)}
+    return Functional(env, label or repr(type(env).__name__), Facts(**declared))
 
 
 def is_suite_id(name: object) -> TypeGuard[str]:
@@ -74,9 +78,9 @@ def _brax(name: str, args: dict[str, Any]) -> Functional:
     known: Any = getattr(envs, "_envs")  # noqa: B009 - there is no public list
     if name not in known:
         raise ValueError(f"Brax has no environment {name!r}{nearest(name, sorted(known))}")
-    limit = _length(args.pop("episode_length", 1000))
+    facts = Facts(time_limit=_length(args.pop("episode_length", 1000)))
     try:
-        return Functional(envs.get_environment(name, **args), repr(f"brax/{name}"), limit)
+        return Functional(envs.get_environment(name, **args), repr(f"brax/{name}"), facts)
     except TypeError as error:
         raise ValueError(f"Env 'brax/{name}' cannot be made: {error}; mend env_args.") from error
 
@@ -110,7 +114,8 @@ def _playground(name: str, args: dict[str, Any]) -> Functional:
             "which is not supported; set it to 1, or lengthen ctrl_dt instead."
         )
     env = registry.load(name, config=config)
-    return Functional(env, repr(f"playground/{name}"), _length(config.episode_length))
+    facts = Facts(time_limit=_length(config.episode_length))
+    return Functional(env, repr(f"playground/{name}"), facts)
 
 
 def _length(value: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holdfast.envs.base import ActionSpace
+from holdfast.envs.base import ActionSpace, Facts
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import dtype_of, plain_action_space, still_action
 from holdfast.envs.functional.source import Functional
@@ -56,7 +56,7 @@ class Dynamics:
 
     env: Any
     label: str
-    time_limit: int | None
+    facts: Facts
     observation_space: gym.spaces.Box
     action_space: ActionSpace
     native_action_space: gym.Space[Any]
@@ -139,7 +139,8 @@ def read_dynamics(
     seen = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
     action = jnp.asarray(still_action(plain)).reshape(native.shape or ())
     costs = traced(label, _find_cost, label, shapes, action, constraints, cost)
-    return Dynamics(env, label, source.time_limit, seen, plain, native, costs, clip)
+    facts = replace(source.facts, native_action_space=native)
+    return Dynamics(env, label, facts, seen, plain, native, costs, clip)
 
 
 def _refuse_wrapped(label: str, shapes: Any) -> None:

@@ -60,7 +60,8 @@ def step(dynamics: Dynamics, worlds: Worlds, action: Array) -> tuple[Worlds, dic
     # Behind the barrier what the environment gave is rounded; no more is merged into its program.
     state, out = jax.lax.optimization_barrier(jax.vmap(dynamics.move)(worlds.state, action))
     age = worlds.age + 1
-    over = False if dynamics.time_limit is None else age >= dynamics.time_limit
+    limit = dynamics.facts.time_limit
+    over = False if limit is None else age >= limit
     truncated = ~out.terminated & (out.cut | over)
     ended = out.terminated | truncated
     moved = Worlds(state, worlds.key, worlds.episode + ended, jnp.where(ended, 0, age))

@@ -15,7 +15,7 @@ from holdfast.envs.native.worlds.rewards import REWARDS
 from holdfast.envs.native.worlds.tasks import LEVELS, NAVIGATION_TASKS, Level
 from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS
 from holdfast.envs.worker import Start
-from holdfast.envs.workers import OpenShare, WorkerEnv
+from holdfast.envs.worker_env import OpenShare, WorkerEnv
 from holdfast.settings import nearest
 
 

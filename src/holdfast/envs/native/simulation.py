@@ -7,7 +7,7 @@ constraints or workers: those are the same for every family and live in `batch.l
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +75,7 @@ class Simulation(Protocol):
         ...
 
 
-@runtime_checkable
-class Simulated(Protocol):
+class Simulated:
     """A batch whose simulators are in this process, to be drawn."""
 
-    @property
-    def simulation(self) -> Simulation: ...
+    simulation: Simulation

@@ -15,7 +15,7 @@ from holdfast.paper.figures import (
     trust_regions,
 )
 from holdfast.paper.figures.animation import animate
-from holdfast.paper.figures.drawing import STYLE, Drawing, Look, save
+from holdfast.paper.figures.figure import STYLE, Drawing, Look, save
 from holdfast.tabular.cmdp import FiniteCMDP
 
 __all__ = ["FIGURES", "Drawing", "Look", "figures"]

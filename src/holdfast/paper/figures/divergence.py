@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.drawing import BLUE, INK, ORANGE
-from holdfast.paper.figures.drawing import Drawing, Look, canvas
+from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 
 SLACK = 3.0

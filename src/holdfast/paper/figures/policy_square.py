@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.patheffects import Normal, Stroke
 
 from holdfast.drawing import INK, RED
-from holdfast.paper.figures.drawing import Drawing, Look, canvas
+from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.square import Square
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.flow import Geometry, Trajectory, ascend

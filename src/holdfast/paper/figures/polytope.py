@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.drawing import BLUE, GREEN, INK, RED
-from holdfast.paper.figures.drawing import Drawing, canvas
+from holdfast.paper.figures.figure import Drawing, canvas
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.occupancy import occupancy

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from holdfast.drawing import INK, SERIES
-from holdfast.paper.figures.drawing import Drawing, Look, canvas
+from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.square import Square
 from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy

@@ -19,7 +19,7 @@ from holdfast.files import read_json
 from holdfast.judge.evaluate import Evaluation
 from holdfast.process import DISTRIBUTION, versions
 from holdfast.run import Run
-from holdfast.runs.spaces import describe_space
+from holdfast.runs.space_json import describe_space
 from holdfast.ship.certify.history import History
 from holdfast.ship.certify.task import cost_words, task_words
 

@@ -15,8 +15,8 @@ from holdfast.envs.base import VecEnv
 from holdfast.envs.rollout import Round, play
 from holdfast.judge.evaluate import evaluate
 from holdfast.ship.film.episode import Address, Episode, Instant, choose, episode_of
+from holdfast.ship.film.episode_plot import plot_episodes
 from holdfast.ship.film.panel import WIDTH, Panel
-from holdfast.ship.film.plot import plot_episodes
 from holdfast.ship.film.views import NotDrawn, View
 from holdfast.ship.film.writers import KINDS, write_video
 

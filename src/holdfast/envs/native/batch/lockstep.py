@@ -12,11 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.envs.acting import Actor, Float32
-from holdfast.envs.base import ActionSpace, OnProgress, Snapshot, Step, actions_of, require_reset
+from holdfast.envs.base import (
+    ActionSpace,
+    Alterable,
+    Facts,
+    OnProgress,
+    Snapshot,
+    Step,
+    actions_of,
+    require_reset,
+)
 from holdfast.envs.native import engine
-from holdfast.envs.native.simulation import Array, Simulation
+from holdfast.envs.native.simulation import Array, Simulated, Simulation
 from holdfast.envs.native.worlds import costs
-from holdfast.envs.rollout import Rollout, collect
+from holdfast.envs.rollout import Collecting, Rollout, collect
 
 LIMIT = 25.0
 """Of every task and constraint, as in the published comparisons."""
@@ -33,16 +42,19 @@ def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> N
         )
 
 
-class LockstepEnv:
+class LockstepEnv(Collecting, Alterable, Simulated):
     """N environments of one native task in this process."""
 
     can_snapshot = True
 
     def __init__(self, env_id: str, simulation: Simulation, names: tuple[str, ...]) -> None:
         self.env_id, self.simulation, self.cost_names = env_id, simulation, names
-        self.num_envs, self.time_limit = simulation.num_envs, simulation.time_limit
-        self.cost_bounds = (1.0,) * len(names)  # `costs.select` gives 0 or 1
-        self.cost_limits = dict.fromkeys(names, LIMIT)
+        self.num_envs = simulation.num_envs
+        self.facts = Facts(
+            cost_bounds=(1.0,) * len(names),  # `costs.select` gives 0 or 1
+            cost_limits=dict.fromkeys(names, LIMIT),
+            time_limit=simulation.time_limit,
+        )
         self._behind = costs.resolve(env_id, names, simulation.cost_keys)
         self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.envs.native.engine import mujoco
-from holdfast.envs.native.worlds import bodies, parts
+from holdfast.envs.native.worlds import bodies, elements
 from holdfast.envs.native.worlds.tasks import LEVELS, Kind, Level
 
 
@@ -62,22 +62,22 @@ ROBOTS = {
 
 def add_sensors(spec: Any, robot: Robot) -> None:
     """Everything observed of the robot, in the order of `observe`."""
-    kinds, site, hinge = parts.SENSORS, parts.OBJECTS.mjOBJ_SITE, parts.OBJECTS.mjOBJ_JOINT
+    kinds, site, hinge = elements.SENSORS, elements.OBJECTS.mjOBJ_SITE, elements.OBJECTS.mjOBJ_JOINT
     for kind in ("ACCELEROMETER", "VELOCIMETER", "GYRO", "MAGNETOMETER"):
-        parts.sensor(spec, getattr(kinds, f"mjSENS_{kind}"), "agent", site)
+        elements.sensor(spec, getattr(kinds, f"mjSENS_{kind}"), "agent", site)
     for name in robot.touch:
-        parts.sensor(spec, kinds.mjSENS_TOUCH, name, site)
+        elements.sensor(spec, kinds.mjSENS_TOUCH, name, site)
     for name in robot.hinges:
-        parts.sensor(spec, kinds.mjSENS_JOINTVEL, name, hinge)
+        elements.sensor(spec, kinds.mjSENS_JOINTVEL, name, hinge)
     if robot.ball:
-        parts.sensor(spec, kinds.mjSENS_BALLANGVEL, robot.ball, hinge)
+        elements.sensor(spec, kinds.mjSENS_BALLANGVEL, robot.ball, hinge)
     if robot.attitude:
-        parts.sensor(spec, kinds.mjSENS_FRAMEPOS, "agent", site)
-        parts.sensor(spec, kinds.mjSENS_FRAMEANGVEL, "agent", site)
+        elements.sensor(spec, kinds.mjSENS_FRAMEPOS, "agent", site)
+        elements.sensor(spec, kinds.mjSENS_FRAMEANGVEL, "agent", site)
     for name in robot.hinges:
-        parts.sensor(spec, kinds.mjSENS_JOINTPOS, name, hinge)
+        elements.sensor(spec, kinds.mjSENS_JOINTPOS, name, hinge)
     if robot.ball:
-        parts.sensor(spec, kinds.mjSENS_BALLQUAT, robot.ball, hinge)
+        elements.sensor(spec, kinds.mjSENS_BALLQUAT, robot.ball, hinge)
 
 
 def integrator(robot: Robot) -> Any:

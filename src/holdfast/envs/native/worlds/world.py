@@ -9,11 +9,11 @@ from math import sqrt
 from typing import Any
 
 from holdfast.envs.native.engine import Model, mujoco
-from holdfast.envs.native.worlds import bodies, parts
+from holdfast.envs.native.worlds import bodies, elements
 from holdfast.envs.native.worlds.robots import ROBOTS, add_sensors, integrator
 from holdfast.envs.native.worlds.tasks import Kind, Level
 
-SHAPES = {"sphere": parts.SPHERE, "box": parts.BOX, "cylinder": parts.CYLINDER}
+SHAPES = {"sphere": elements.SPHERE, "box": elements.BOX, "cylinder": elements.CYLINDER}
 TORQUE_SCALE = sqrt(150)
 """√(mass / inertia) of the gremlin cube: MuJoCo 3 weighs the rotation of a weld differently, and
 with this factor a touched gremlin yields as it did before."""
@@ -24,13 +24,13 @@ def add_shape(body: Any, kind: Kind, rgba: list[float]) -> None:
     touch = {} if kind.collides else {"contype": 0, "conaffinity": 0}
     options: dict[str, Any] = {"density": kind.density, "rgba": rgba} | touch
     if kind.shape != "push box":
-        parts.geom(body, SHAPES[kind.shape], kind.size, **options)
+        elements.geom(body, SHAPES[kind.shape], kind.size, **options)
         return
     s = kind.size[0]
-    parts.geom(body, parts.BOX, (s, s, s), **options)
+    elements.geom(body, elements.BOX, (s, s, s), **options)
     for x in (-s, s):
         for y in (-s, s):
-            parts.geom(body, parts.BOX, (s / 2, s / 2, s), pos=[x, y, 0], **options)
+            elements.geom(body, elements.BOX, (s / 2, s / 2, s), pos=[x, y, 0], **options)
 
 
 def object_names(kind: Kind) -> list[str]:
@@ -44,25 +44,25 @@ def add_objects(spec: Any, level: Level, visual: bool) -> None:
     for kind in level.kinds:
         if kind.motion != "static":
             for name in object_names(kind):
-                body = parts.child(world, name, (0, 0, kind.z))
+                body = elements.child(world, name, (0, 0, kind.z))
                 body.add_freejoint(name=name)
                 add_shape(body, kind, list(kind.colour))
     for kind in level.kinds:
         if kind.motion == "gremlin":
             for name in object_names(kind):
-                parts.child(world, f"{name}_target", mocap=True)
+                elements.child(world, f"{name}_target", mocap=True)
                 add_weld(spec, f"{name}_target", name)
     for kind in level.kinds:
         if kind.motion == "static" and (visual or kind.collides):
             for name in object_names(kind):
-                add_shape(parts.child(world, name, (0, 0, kind.z)), kind, list(kind.colour))
+                add_shape(elements.child(world, name, (0, 0, kind.z)), kind, list(kind.colour))
 
 
 def add_weld(spec: Any, target: str, body: str) -> None:
     """The gremlin follows its target; the relative pose is rewritten at each reset."""
     pose = (0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0, TORQUE_SCALE)
-    bodies = parts.OBJECTS.mjOBJ_BODY
-    weld = parts.equality(spec, mujoco.mjtEq.mjEQ_WELD, bodies, (target, body), pose)
+    bodies = elements.OBJECTS.mjOBJ_BODY
+    weld = elements.equality(spec, mujoco.mjtEq.mjEQ_WELD, bodies, (target, body), pose)
     weld.solref = [0.02, 1.5]
 
 
@@ -106,8 +106,8 @@ def build(robot_name: str, level: Level, *, visual: bool = False) -> Model:
     if visual:
         add_look(spec, level)
         floor["material"] = "floor"
-    parts.geom(spec.worldbody, parts.PLANE, (level.floor, level.floor, 0.1), **floor)
-    root = parts.child(spec.worldbody, "agent", (0, 0, robot.z))
+    elements.geom(spec.worldbody, elements.PLANE, (level.floor, level.floor, 0.1), **floor)
+    root = elements.child(spec.worldbody, "agent", (0, 0, robot.z))
     root.add_site(name="agent", pos=list(robot.site))
     robot.build(spec, root)
     if robot_name == "Racecar" and (visual or any(kind.collides for kind in level.kinds)):

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of prose, .ci/sentences.py: pages and help pass it, and faults are found."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def check():
+    spec = importlib.util.spec_from_file_location("sentences", ROOT / ".ci" / "sentences.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sentences"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["sentences"]
+
+
+def test_pages_and_help_pass(check):
+    files = check.checked()
+    assert {"docs/training.md", "CHANGELOG.md", "src/holdfast/run.py"} <= {
+        str(file.relative_to(ROOT)) for file in files
+    }
+    found = [
+        str(fault)
+        for file in files
+        for fault in check.faults(str(file.relative_to(ROOT)), file.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+def words(count):
+    return " ".join(["word"] * count)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{words(31)}.",
+        f"Short. {words(31)}. Short.",
+        f"{words(16)}\n{words(15)}.",  # a sentence that is wrapped
+        f"- {words(16)}\n  {words(15)}",  # an item of a list
+        f"| {words(31)} | cell |",
+        f"{words(30)} `code`.",  # code is a word
+        f"{words(30)} [word](address.md).",
+        f"{words(20)}; {words(11)}.",  # a semicolon does not end a sentence
+    ],
+)
+def test_long_sentences_are_found(check, text):
+    (fault,) = check.faults("page.md", text)
+    assert fault.reason == "31 words" and "word" in fault.sentence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{words(30)}.",
+        f"{words(30)}. {words(30)}.",
+        f"{words(30)}\n\n{words(30)}",
+        f"- {words(30)}\n- {words(30)}",
+        f"| {words(30)} | {words(30)} |",
+        f"# {words(30)}\n{words(30)}",
+        f"{words(29)} `code with many words inside`.",
+        f"{words(30)} 1 2 3 4 = 5.",
+        f"```text\n{words(99)} says\n```",
+        f"<!-- begin x -->\n{words(99)} says\n<!-- end x -->",
+        f"    {words(99)}",
+    ],
+)
+def test_short_sentences_code_and_generated_blocks_pass(check, text):
+    assert check.faults("page.md", text) == []
+
+
+@pytest.mark.parametrize("text", ["A run says so.", "what was told", "C-TRPO lands.", "the fate"])
+def test_banned_phrases_are_found(check, text):
+    assert check.faults("page.md", text)
+    assert check.faults("module.py", f'"""{text}"""')
+    assert not check.faults("module.py", f'words = "{text}"'), "only docstrings are help"
+    assert not check.faults("page.md", f"`{text}`")
+
+
+def test_codes_of_the_register_stand_in_pages_alone(check):
+    field = 'class Run:\n    clip: str = ""\n    """Clip actions (D9)."""\n'
+    (fault,) = check.faults("src/holdfast/run.py", field)
+    assert fault.place == "src/holdfast/run.py:3" and "name the setting" in fault.reason
+    assert not check.faults("page.md", "Clip actions (D9).")
+    assert not check.faults(check.REGISTER, field)
