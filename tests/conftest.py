@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of every test: CPU, fast compilation, and float64 where it is asked for."""
 
+import functools
 import gc
 import os
 import signal
@@ -23,11 +24,15 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="holdfast-state-")
 
 import jax
 import pytest
+from jax._src.interpreters import mlir
 
 # A plugin may have imported JAX before this file: then it has not seen the variables.
 jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+# JAX makes a fresh MLIR context for each function it lowers: a quarter of the time that a small one
+# takes to compile. One context serves them all.
+mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 # Traces make many objects that live long: a collection for each few hundred of them finds nothing.
 gc.set_threshold(50_000, 20, 20)
 # Jobs in the background ignore Ctrl-C, and so would the processes that tests interrupt.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.train.epoch import CLOCK_COLUMNS
 
-EPOCHS = 120
+EPOCHS = 90
 SUITE = """
 steps = {steps}
 seeds = 2

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from grid import EPOCHS, cell_processes, finish, kill, launch, results, rows, wait_for, write_suite
 
+from holdfast.bench.suite import cells, load_suite
 from holdfast.bench.train_cell import train_cell
+from holdfast.cli.bench import command as bench
 from holdfast.files import Busy, locked
 from holdfast.records.find import load
 from holdfast.run import make_run, to_json
@@ -28,7 +30,9 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(suite: Path) -> dict[str, object]:
-    finish(launch(suite, suite.parent / "calm"))
+    """The cells one after another in this process."""
+    for cell in cells(load_suite(str(suite))):
+        train_cell(suite.parent / "calm" / cell.name, to_json(cell.run))
     found = results(suite.parent / "calm")
     assert tuple(found) == CELLS
     return found
@@ -41,21 +45,24 @@ def test_kills_of_cells_and_of_the_runner_change_nothing(
     runner = launch(suite, out)
     wait_for(lambda: runner.poll() is not None or rows(out, CELLS[0]) >= 5)
     kill(cell_processes(out)[0])  # a cell dies: it is taken up again
-    wait_for(lambda: runner.poll() is not None or rows(out, CELLS[0]) >= 30)
+    wait_for(lambda: runner.poll() is not None or rows(out, CELLS[0]) >= 20)
     assert runner.poll() is None, "the kills come while it is at work"
     runner.kill()  # the runner dies: its cells must die with it
     runner.communicate()
     wait_for(lambda: not cell_processes(out), 20)
-    finish(launch(suite, out))
+    bench(str(suite), out=out, jobs=2)
     assert results(out) == undisturbed
     runs, skipped = load([out])
     assert len(runs) == 2 and skipped == () and all(run.done for run in runs)
 
 
-def test_a_finished_cell_is_never_run_again(suite: Path, undisturbed: dict[str, object]):
+def test_a_finished_cell_is_never_run_again(
+    suite: Path, undisturbed: dict[str, object], capsys: pytest.CaptureFixture[str]
+):
     out = suite.parent / "calm"
     stamps = {path: path.stat().st_mtime_ns for path in out.glob("trpo*/**/*") if path.is_file()}
-    said = finish(launch(suite, out))
+    bench(str(suite), out=out, jobs=2)
+    said = capsys.readouterr().err
     assert "2 done" in said and "2 of 2 runs are done" in said
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
 
@@ -63,9 +70,8 @@ def test_a_finished_cell_is_never_run_again(suite: Path, undisturbed: dict[str, 
 def test_a_cell_that_cannot_run_is_reported_with_its_reason(suite: Path, tmp_path: Path):
     file = tmp_path / "broken.toml"
     file.write_text(suite.read_text().replace("probe/Speed-v0", "probe/Spede-v0"))
-    process = launch(file, tmp_path / "out", retries=0)
-    _, said = process.communicate(timeout=200)
-    assert process.returncode != 0 and "probe/Spede-v0" in said.decode()
+    with pytest.raises(ValueError, match="probe/Spede-v0"):
+        bench(str(file), out=tmp_path / "out", jobs=2, retries=0)
 
 
 def test_a_cell_is_trained_by_one_process_at_a_time(tmp_path: Path):

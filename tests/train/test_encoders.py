@@ -11,6 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from full import repeats
 from holdfast import Agent, make_env, make_run
 from holdfast.core.networks import ACTIVATIONS, Network
 from holdfast.envs.acting import Actor, Normaliser
@@ -34,7 +35,7 @@ RECALL = dict(
 )  # fmt: skip
 TILES = dict(
     encoder="cnn", channels=(8, 8), hidden=(32,), num_envs=20, epoch_steps=600, cost_limit=0.25,
-    vectorise="sync", critic_passes=1, radius=0.05, activation="relu",
+    vectorise="sync", critic_passes=1, radius=0.05, activation="relu", cg_steps=4,
 )  # fmt: skip
 QUICK = dict(
     num_envs=3, epoch_steps=48, hidden=(4,), critic_passes=1, critic_minibatch=16, cg_steps=2,
@@ -227,15 +228,17 @@ KINDS = {
 }
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_exported_actions_equal_ours(kind, activation):
-    """To 1e-6 of half the bounds' width, on 10,000 observations and memories."""
+    """To 1e-6 of half the bounds' width, on thousands of observations and memories."""
+    count = repeats(2_000, 10_000)
     network, size = KINDS[kind]
     made = portable(replace(network, activation=activation), size)
     rng = np.random.default_rng(1)
-    obs = made.actor.normaliser.mean + rng.normal(size=(10_000, size))
-    memory = rng.uniform(-1, 1, (10_000, network.memory)).astype("f4") if network.memory else None
+    obs = made.actor.normaliser.mean + rng.normal(size=(count, size))
+    memory = rng.uniform(-1, 1, (count, network.memory)).astype("f4") if network.memory else None
     noise = made.actor.draw(np.random.default_rng(4), (len(obs),))
     for heads in (
         onnx_heads(made, onnx_model(made, True, True), True, True),

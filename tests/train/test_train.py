@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import holdfast.train as loop
+from full import repeats
 from holdfast import Agent, make_env, make_run
 from holdfast.core.policies import Categorical, Gaussian
 from holdfast.envs.base import Step
@@ -72,8 +73,10 @@ for _ in train_in_folder(folder, open_env(folder.run, folder.run.env), state=sta
 """
 
 
+@pytest.mark.repeats
 def test_sigkill_at_random_instants(tmp_path):
     """The short version of benchmarks/kill_resume.py: a few kills, then byte-identical."""
+    planned = repeats(1, 3)
     run = small(epochs=30, critic_passes=1)
     env = make_env(run.env, run.num_envs)
     whole = create(tmp_path / "whole", run, env)
@@ -89,12 +92,12 @@ def test_sigkill_at_random_instants(tmp_path):
         before = len(progress(tmp_path))
         while process.poll() is None and len(progress(tmp_path)) < before + 5:
             time.sleep(0.005)
-        if kills < 3 and process.poll() is None:
+        if kills < planned and process.poll() is None:
             time.sleep(rng.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
             kills += 1
         process.wait()
-    assert kills == 3
+    assert kills == planned
     same(state_arrays(load_state(open_folder(tmp_path / "killed"))[0]), final)
     rows = rows_without_clock(tmp_path / "whole" / "progress.csv")
     assert rows == rows_without_clock(tmp_path / "killed" / "progress.csv")
