@@ -83,7 +83,7 @@ def test_a_mean_limit_keeps_its_bits():
 
 def test_too_rare_a_limit_is_refused_before_anything_runs(tmp_path):
     run = small(limits={"cost": "4 in 99.9%"}, cost_limit=None)
-    with pytest.raises(ValueError, match=r"cannot be told by fewer than 20,000 episodes.*raise"):
+    with pytest.raises(ValueError, match=r"be tested with fewer than 20,000 episodes.*raise"):
         create(tmp_path / "run", run, open_env(run))
     assert not (tmp_path / "run").exists()
     allowed = small(limits={"cost": "4 worst 5%"}, cost_limit=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What training and an evaluation look like while they run, on a terminal or in a log."""
+"""Progress displays of training, evaluation and filming, on a terminal or in a log."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def training_bar(
     about: str = "",
     words: Callable[[str], str] = str,
 ) -> Bar:
-    """The bar of a run that has made `done` steps; first a line on how it runs, then `about` it.
+    """The progress bar of a run after `done` steps; prints a line on how it runs, then `about`.
 
-    `words` puts the names of settings as the user writes them.
+    `words` converts names of settings to the user's notation.
     """
     title = f"{run.name} on {run.env or 'your environment'}"
     console = plain_console(stderr=True)
@@ -54,7 +54,7 @@ def training_bar(
 
 
 def _why_so_long(run: Run, env: VecEnv) -> str:
-    """Why an epoch has more steps than the run was to have."""
+    """Why an epoch has more steps than the user requested."""
     if run.steps >= run.epoch_steps:
         return ""
     known = is_task(run.env) or facts_of(env).time_limit is not None
@@ -63,7 +63,7 @@ def _why_so_long(run: Run, env: VecEnv) -> str:
 
 
 def _final_steps(run: Run) -> float:
-    """Steps after which updates only repair costs; infinite where there is no such phase."""
+    """Steps after which updates only repair costs; infinite without such a phase."""
     share = getattr(run.algorithm, "landing", 0.0)
     whole = run.schedule_epochs
     first = next((i for i in range(whole) if share and i / whole >= 1 - share), math.inf)
@@ -71,13 +71,13 @@ def _final_steps(run: Run) -> float:
 
 
 def decimals(limit: float) -> int:
-    """Digits after the point that show a cost against a limit of this size: 1 of 25, 2 of 0.02."""
+    """Digits after the point of a cost beside a limit of this size: 1 for 25, 2 for 0.02."""
     own = len(f"{limit:.6f}".rstrip("0").partition(".")[2])
     return max(1, min(own, 1 - math.floor(math.log10(limit)) if limit > 0 else 2))
 
 
 def against(cost: float, limit: float) -> str:
-    """A cost in enough digits for its limit; never rounded to the limit or below it from above."""
+    """A cost in enough digits for its limit; a cost above the limit is never rounded down to it."""
     digits = decimals(limit)
     while cost > limit and float(f"{cost:.{digits}f}") <= limit and digits < 9:
         digits += 1
@@ -85,10 +85,10 @@ def against(cost: float, limit: float) -> str:
 
 
 def _unused(run: Run, env: VecEnv) -> str:
-    """Why it does not act in as many processes as were asked for."""
+    """Why it does not use the requested number of worker processes."""
     if run.workers < 2 or facts_of(env).workers > 1:
         return ""
-    why = "this environment acts in one process"
+    why = "this environment cannot be distributed"
     if run.env in PROBES:
         why = "probe tasks need no workers"
     elif run.num_envs == 1:
@@ -97,7 +97,7 @@ def _unused(run: Run, env: VecEnv) -> str:
 
 
 PHASES = {"improving": "green", "above the limit": "bold red"}
-"""Colours of the words for what an update was for; the others are yellow."""
+"""Colours of the words for the purpose of an update; the others are yellow."""
 
 
 class Bar:
@@ -139,7 +139,7 @@ class Bar:
             self.display.start()
 
     def advance(self, env_steps: int) -> None:
-        """Inside an epoch: move the bar only."""
+        """Within an epoch: only advance the bar."""
         self.pace.saw(env_steps)
         if self.live:
             self.progress.update(self.task, completed=min(env_steps, self.total))
@@ -165,14 +165,14 @@ class Bar:
         )
 
     def regret(self) -> str:
-        """In the digits of the smallest limit; 0 only where there is none."""
+        """In the digits of the smallest limit; 0 only if there is no regret."""
         assert self.row is not None
         digits = max(map(decimals, self.limits.values()), default=1)
         value = self.row["cost_regret_raw"]
         return f"{value:.{digits}f}" if value >= 0.1**digits or not value else f"{value:.1e}"
 
     def phase(self) -> str:
-        """What the last update was for, in a word."""
+        """The purpose of the last update in a word."""
         row = self.row or {}
         above = any(cost > limit for _, cost, limit in costs_of(row, self.limits))
         recovers = bool(row.get("recovering", 0))
@@ -209,21 +209,21 @@ class Bar:
 
 
 class Pace:
-    """Seconds that a step takes, without what only the beginning takes.
+    """Seconds of a step, without the time of compilation.
 
-    The first epoch compiles, before its first step and again in its update. So it speaks only from
-    one of its own steps to another, and is forgotten when an epoch after it has ended.
+    The first epoch compiles before its first step and again in its update. So its pace is measured
+    between two of its own steps, and discarded once a later epoch has ended.
     """
 
     def __init__(self) -> None:
         self.marks: list[tuple[float, int]] = []
-        """(time, steps) from which the pace counts, and the newest."""
+        """(time, steps) from which the pace is measured, and the newest."""
         self.epochs = 0
         self.first: float | None = None
-        """Of the first epoch's own steps."""
+        """The pace of the first epoch's own steps."""
 
     def saw(self, steps: int, epoch_ended: bool = False) -> None:
-        """Now there are so many steps."""
+        """Record the number of steps made by now."""
         mark = (time.monotonic(), steps)
         if epoch_ended and not self.epochs:
             self.first, self.marks = self._between(), []
@@ -262,14 +262,14 @@ def clock(seconds: float | None) -> str:
 
 
 def _progress(*columns: ProgressColumn, quiet: bool, console: Console | None) -> Progress:
-    """A bar that is gone when it is done; nothing in a log."""
+    """A bar that disappears at the end; it prints nothing in a log."""
     console = console or plain_console(stderr=True)
     hidden = quiet or not (console.is_terminal or console.is_jupyter)
     return Progress(*columns, console=console, transient=True, disable=hidden)
 
 
 def _stop(progress: Progress) -> None:
-    """Old versions of rich end a bar that is not shown with an empty line."""
+    """Old versions of rich print an empty line after a hidden bar."""
     if progress.live.is_started:
         progress.stop()
 
@@ -284,7 +284,7 @@ class EvaluationBar:
         self.task = self.progress.add_task("", total=episodes)
 
     def update(self, done: int, said: Verdict | None) -> None:
-        """After `done` episodes, with what they say where that has been worked out."""
+        """After `done` episodes, with the verdict if it was computed."""
         if said is None:
             self.progress.update(self.task, completed=done)
             return
@@ -301,7 +301,7 @@ class EvaluationBar:
 
 
 class FilmBar:
-    """Frames drawn so far, or a line on what a window shows."""
+    """Frames drawn so far, or a line on the content of a window."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         columns = TextColumn("{task.description}", markup=False), BarColumn()
@@ -314,7 +314,7 @@ class FilmBar:
         self.progress.update(self.task, completed=done, total=total, description="drawing")
 
     def say(self, text: str) -> None:
-        """Instead of the bar, where there is a terminal."""
+        """A line in place of the bar, on a terminal only."""
         if not self.progress.console.is_terminal:
             return
         if self.progress.live.is_started:
