@@ -149,7 +149,7 @@ def test_what_is_not_finite_raises(bad):
 )
 def test_another_observation_is_refused(kind, obs):
     agent = untrained(OBSERVATIONS[kind], ACTIONS["discrete"])
-    told = "no observation of the environment that was trained on"
+    told = "not an observation of the training environment"
     with pytest.raises(ValueError, match=told) as caught:
         agent.predict(obs)
     assert "-1 axes" not in str(caught.value)

@@ -443,7 +443,7 @@ class Agent:
             with FilmBar(quiet=not progress) as bar:
                 if path is not None:
                     return film.write(view, chosen, Path(path), bar.update)
-                film.show(view, chosen, bar.say)
+                film.show(view, chosen, bar.report)
                 return None
         finally:
             view.close()

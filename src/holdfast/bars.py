@@ -41,14 +41,14 @@ def training_bar(
     chosen = f"preset {run.preset}" if run.preset else "Holdfast's default"
     epochs = f"{run.epochs:,} epochs of {run.epoch_steps:,}" if run.epochs > 1 else "one epoch"
     how = f"{describe_acting(run, env)}{_unused(run, env)}"
-    said = f"{title} ({chosen}): {total:,} steps in {epochs}, {how}"
+    first_line = f"{title} ({chosen}): {total:,} steps in {epochs}, {how}"
     if run.epochs == 1:
         about += words(
             f"\nWarning: one epoch is one update of the policy, after all {total:,} steps"
             f"{_why_so_long(run, env)}; train for more steps, or choose a smaller epoch_steps, to "
             "see it learn."
         )
-    for line in (said, *about.strip().splitlines()):
+    for line in (first_line, *about.strip().splitlines()):
         console.print(Text(line), soft_wrap=True)
     return Bar(total, limits, title, done, console=console, final_from=_final_steps(run))
 
@@ -279,18 +279,18 @@ class EvaluationBar:
 
     def __init__(self, episodes: int, quiet: bool = False, console: Console | None = None) -> None:
         columns = TextColumn("{task.completed:,} episodes"), BarColumn()
-        said = TextColumn("{task.description}", markup=False)
-        self.progress = _progress(*columns, said, quiet=quiet, console=console)
+        text = TextColumn("{task.description}", markup=False)
+        self.progress = _progress(*columns, text, quiet=quiet, console=console)
         self.task = self.progress.add_task("", total=episodes)
 
-    def update(self, done: int, said: Verdict | None) -> None:
+    def update(self, done: int, verdict: Verdict | None) -> None:
         """After `done` episodes, with the verdict if it was computed."""
-        if said is None:
+        if verdict is None:
             self.progress.update(self.task, completed=done)
             return
-        more = math.ceil(said.more) if math.isfinite(said.more) else None
+        more = math.ceil(verdict.more) if math.isfinite(verdict.more) else None
         total = None if more is None else done + more
-        self.progress.update(self.task, completed=done, total=total, description=closing(said))
+        self.progress.update(self.task, completed=done, total=total, description=closing(verdict))
 
     def __enter__(self) -> EvaluationBar:
         self.progress.start()
@@ -313,7 +313,7 @@ class FilmBar:
     def update(self, done: int, total: int) -> None:
         self.progress.update(self.task, completed=done, total=total, description="drawing")
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """A line in place of the bar, on a terminal only."""
         if not self.progress.console.is_terminal:
             return
@@ -331,12 +331,12 @@ class FilmBar:
         self.line.stop()
 
 
-def closing(said: Verdict) -> str:
+def closing(verdict: Verdict) -> str:
     """cost 8.1 .. 27.3, limit 25, about 90 more"""
-    each = zip(said.proved.lower, said.proved.upper, said.claims, strict=True)
+    each = zip(verdict.proved.lower, verdict.proved.upper, verdict.claims, strict=True)
     word = lambda claim: "cost" if claim.kind == "mean" else claim.kind
     show = lambda claim, x: f"{x:.1%}" if claim.kind == "chance" else f"{x:.1f}"
     shown = "; ".join(
         f"{word(b)} {show(b, low)} .. {show(b, high)}, limit {b}" for low, high, b in each
     )
-    return shown + (f", about {said.more:,.0f} more" if math.isfinite(said.more) else "")
+    return shown + (f", about {verdict.more:,.0f} more" if math.isfinite(verdict.more) else "")

@@ -96,15 +96,15 @@ class Board:
         row = self.rows.get(name, {})
         if "ep_return" not in row:
             return Text("starting")
-        said = Text(f"return {own(row, 'ep_return'):.1f}  ")
+        line = Text(f"return {own(row, 'ep_return'):.1f}  ")
         for label, cost, limit in costs_of(row, self.limits(name)):
             colour = "green" if cost <= limit else "red"
-            said.append(f"{label} ").append(f"{against(cost, limit)}/{limit:g}", colour).append(
+            line.append(f"{label} ").append(f"{against(cost, limit)}/{limit:g}", colour).append(
                 "  "
             )
         if "cost_regret_raw" in row:
-            said.append(f"regret {row['cost_regret_raw']:.0f}  ")
-        return said.append(f"{row.get('steps_per_second', 0.0):,.0f} steps/s")
+            line.append(f"regret {row['cost_regret_raw']:.0f}  ")
+        return line.append(f"{row.get('steps_per_second', 0.0):,.0f} steps/s")
 
     def limits(self, name: str) -> Mapping[str, float]:
         """Of a cell that has begun, from its folder."""

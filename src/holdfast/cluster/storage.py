@@ -69,8 +69,8 @@ class Outbox:
     def _changed(self) -> dict[str, Stamp]:
         """In the order of writing; what is gone comes last, what makes it count first."""
         names = in_order(Disk(self.folder).names())
-        told = {name: (self.folder / name).stat() for name in names}
-        stamps = {name: (stat.st_size, stat.st_mtime_ns) for name, stat in told.items()}
+        stats = {name: (self.folder / name).stat() for name in names}
+        stamps = {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
         gone = [n for n, stamp in self.arrived.items() if stamp is not None and n not in stamps]
         now: dict[str, Stamp] = stamps | dict.fromkeys(reversed(in_order(gone)))
         return {name: stamp for name, stamp in now.items() if self.arrived.get(name) != stamp}

@@ -40,7 +40,7 @@ class Task:
     claim: ExitStack = field(default_factory=ExitStack)
     node: str | None = None
     """The machine that works on it, by Ray's name, once it has said so."""
-    said: str | None = None
+    error: str | None = None
     """What became of it, once it has ended."""
 
 
@@ -91,7 +91,7 @@ class Ray:
         folder, claim = self.out / cell.name, ExitStack()
         if not claim.enter_context(locked(self.out / ".locks" / cell.name)):
             claim.close()
-            return Task(folder, None, said=BUSY)
+            return Task(folder, None, error=BUSY)
         kept = f"{self.storage.rstrip('/')}/{cell.name}" if self.storage else None
         given = contents(Disk(folder)) if saved_epochs(folder) or not kept else {}
         task = self.task.options(scheduling_strategy=self._where())
@@ -99,7 +99,7 @@ class Ray:
 
     def ended(self, jobs: Sequence[Task]) -> Sequence[Task]:
         """Takes in what the tasks have handed over, too."""
-        streams = {id(job.stream): job for job in jobs if job.said is None}
+        streams = {id(job.stream): job for job in jobs if job.error is None}
         if streams:
             waiting = [job.stream for job in streams.values()]
             look: Any = partial(self.ray.wait, waiting, fetch_local=False)
@@ -109,14 +109,14 @@ class Ray:
         elif not jobs:
             time.sleep(0.5)
         self._give_up_lost(streams.values())
-        return [job for job in jobs if job.said is not None]
+        return [job for job in jobs if job.error is not None]
 
     def _give_up_lost(self, jobs: Iterable[Task]) -> None:
         """Tasks of machines that Ray gave up: one that is cut off would never end by itself."""
         gone = {node["NodeID"] for node in self.ray.nodes() if not node["Alive"]}
         for job in jobs:
-            if job.said is None and job.node in gone:
-                job.said = "its machine does not answer any more"
+            if job.error is None and job.node in gone:
+                job.error = "its machine does not answer any more"
                 self.ray.cancel(job.stream, force=True)
 
     def _take(self, job: Task) -> None:
@@ -126,29 +126,29 @@ class Ray:
             job.node, files = self.ray.get(next(job.stream))
         except StopIteration:
             done = (job.folder / "done.json").exists()
-            job.said = "" if done else "it ended without a result"
+            job.error = "" if done else "it ended without a result"
         except self.ray.exceptions.RayTaskError as error:
-            job.said = str(error.cause)
+            job.error = str(error.cause)
             if isinstance(error.cause, Unequal):
                 self.refused.add(error.cause.node)
         except self.ray.exceptions.RayError as error:
-            job.said = first_line(error)
+            job.error = first_line(error)
         else:
             try:
                 size = deliver(Disk(job.folder), files)
                 if files:  # the first word of a task only says where it is
                     self.moved.append((size, time.perf_counter() - begin))
             except OSError as error:
-                job.said = f"'{job.folder}' cannot be written ({error.strerror or error})"
+                job.error = f"'{job.folder}' cannot be written ({error.strerror or error})"
                 self.ray.cancel(job.stream, force=True)
 
     def outcome(self, job: Task) -> str:
         job.claim.close()
-        return job.said or ""
+        return job.error or ""
 
     def stop(self, job: Task) -> None:
         job.claim.close()
-        if job.said is None:
+        if job.error is None:
             self.ray.cancel(job.stream, force=True)
 
 

@@ -83,8 +83,8 @@ class Evaluation:
         each = zip(self.limits.items(), self.costs.mean(0), strict=True)
         costs = ", ".join(f"{name} {mean:.4g} of {limit:g}" for (name, limit), mean in each)
         where = f" on {self.env}" if self.env else ""
-        said = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
-        return f"Evaluation({counted(len(self.returns), 'episode')}{where}: {said})"
+        shown = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
+        return f"Evaluation({counted(len(self.returns), 'episode')}{where}: {shown})"
 
     @property
     def claims(self) -> dict[str, Limit]:
@@ -262,10 +262,10 @@ def evaluate(
             facts_of(env).workers,
             beyond,
         )
-        said = result.verdict  # raises where a cost lies outside its bounds
+        verdict = result.verdict  # raises where a cost lies outside its bounds
         if on_progress is not None and until_decided:
-            on_progress(wanted, said)
-        if not until_decided or said.safe != "undecided" or wanted >= max_episodes:
+            on_progress(wanted, verdict)
+        if not until_decided or verdict.safe != "undecided" or wanted >= max_episodes:
             return result
         wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)
 

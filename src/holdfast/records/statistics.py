@@ -194,9 +194,9 @@ def group_by_safety(
     the interval is a point without information on chance, so the method is undecided.
     """
     ordered = sorted(excess, key=lambda name: (excess[name].value, name))
-    told = [name for name in ordered if seeds[name] > 1]
-    safe = [name for name in told if excess[name].high <= 0.0]
-    unsafe = [name for name in told if excess[name].low > 0.0]
+    several = [name for name in ordered if seeds[name] > 1]
+    safe = [name for name in several if excess[name].high <= 0.0]
+    unsafe = [name for name in several if excess[name].low > 0.0]
     return safe, [name for name in ordered if name not in safe and name not in unsafe], unsafe
 
 

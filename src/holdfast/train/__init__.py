@@ -64,8 +64,8 @@ class Epoch:
     """`train(run, env, state)` continues from here."""
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{n} {self.metrics[n]:.4g}" for n in SHOWN if n in self.metrics)
-        return f"Epoch({self.index}, {self.env_steps:,} steps, {said})"
+        metrics = ", ".join(f"{n} {self.metrics[n]:.4g}" for n in SHOWN if n in self.metrics)
+        return f"Epoch({self.index}, {self.env_steps:,} steps, {metrics})"
 
 
 def train(

@@ -241,14 +241,14 @@ def diagnose(
         # These advantages made the step.
         seen = advantages(new.critics)
         batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
-    said: dict[str, float] = {}
+    columns: dict[str, float] = {}
     if run.worst_case:
-        said |= worst_case_columns(run, old, new, batch, metrics)
+        columns |= worst_case_columns(run, old, new, batch, metrics)
     if run.signal_share:
         made = run.algorithm
         region = made.region if isinstance(made, InTrustRegion) else TrustRegion()
-        said |= {k: float(x) for k, x in _signal_share(old.policy, batch, region).items()}
-    return said
+        columns |= {k: float(x) for k, x in _signal_share(old.policy, batch, region).items()}
+    return columns
 
 
 def worst_case_columns(
@@ -258,11 +258,11 @@ def worst_case_columns(
     if isinstance(run.algorithm, ComparesCosts):
         batch = in_units(batch, run.algorithm.cost_scale)
     found = _worst_case(old.policy, new.policy, batch, run.cost_gamma)
-    said = {name: float(x) for name, x in found.items()}
+    columns = {name: float(x) for name, x in found.items()}
     if isinstance(run.algorithm, InTrustRegion):
         barrier = metrics["divergence"] - metrics["kl"]
-        said["delta_beta"] = run.algorithm.region.radius - barrier
-    return said
+        columns["delta_beta"] = run.algorithm.region.radius - barrier
+    return columns
 
 
 _worst_case = jax.jit(worst_case)

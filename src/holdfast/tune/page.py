@@ -57,11 +57,11 @@ def suite_of(study: Study, best: Trial, seeds: Sequence[int]) -> str:
     known = {setting.path: setting.value for setting in leaves(study.run)}
     plain = make_run(run.name, run.preset, env=run.env)
     usual = {setting.path: setting.value for setting in leaves(plain)}
-    told = ("env", "seed", "steps", "preset", "name")
+    shown_elsewhere = ("env", "seed", "steps", "preset", "name")
     shared = {
         s.name: s.value
         for s in leaves(study.run)
-        if s.name not in told and usual.get(s.path) != s.value
+        if s.name not in shown_elsewhere and usual.get(s.path) != s.value
     }
     found = {s.name: s.value for s in leaves(run) if known.get(s.path) != s.value}
     shared = {name: value for name, value in shared.items() if name not in found}
@@ -100,9 +100,9 @@ def write_page(out: Path, study: Study, trials: Sequence[Trial], proof: Sequence
     title = f"{run.name} on {run.env}: {len(trials)} trials of {run.steps:,} steps"
     parts = [f"<h1>{show(title)}</h1>", _meaning(study), _picture(trials)]
     if best is not None:
-        said = "The winner" if best.safe else "No trial is safe; the one nearest to its limit"
+        title = "The winner" if best.safe else "No trial is safe; the one nearest to its limit"
         found = f"return {best.value:.4g}, {_excess(study, best)}"
-        parts.append(f"<h2>{said}: {best.name}, {show(found)}</h2>")
+        parts.append(f"<h2>{title}: {best.name}, {show(found)}</h2>")
         parts.append(f"<pre>{show(chr(10).join(proof))}</pre>")
         parts.append(
             "<p>It is the best of many on one seed, so its numbers flatter it: the suite asks "

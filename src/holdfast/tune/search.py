@@ -57,13 +57,13 @@ def search(
     out: Path,
     count: int,
     board: Callable[[Sequence[Cell]], Board],
-    told: Callable[[Trial], None],
+    on_trial: Callable[[Trial], None],
     retries: int,
     engine: Engine[Job],
 ) -> tuple[list[Trial], dict[str, str]]:
     """Train until `count` trials have ended; all trials, and why some of them failed.
 
-    `asked` are the parameters of those that were begun before. `told` is given each as it ends.
+    `asked` are the parameters of those that were begun before. `on_trial` is given each as it ends.
     """
     failed: dict[str, str] = {}
     while True:
@@ -93,4 +93,4 @@ def search(
             shown.close()
         after = read_trials(out, study, asked)
         for trial in wave:
-            told(after[trial.number])
+            on_trial(after[trial.number])

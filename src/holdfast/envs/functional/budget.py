@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets of functional environments: the twin of `envs.budget.Budgeted` inside the scan.
+"""Budgets of functional environments: `envs.budget.Budgeted` inside the compiled scan.
 
 The costs so far are part of the state, so an epoch stays one compiled program.
 """
@@ -21,7 +21,7 @@ from holdfast.envs.functional.states import Dynamics, StepResult
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Purse:
-    """A state of the environment and what its episode has cost so far."""
+    """A state of the environment and the cost so far of its episode."""
 
     inner: Any
     spent: Array
@@ -30,7 +30,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class BudgetedDynamics(Dynamics):
-    """An environment that shows what is left of its budgets behind each observation."""
+    """An environment with the remaining budgets appended to each observation."""
 
     base: Dynamics
     budgets: Budgets
@@ -44,7 +44,7 @@ class BudgetedDynamics(Dynamics):
 
     @property
     def native_observation_space(self) -> gym.spaces.Box:
-        """Without what is left of the budgets."""
+        """The observation without the budgets."""
         return self.base.observation_space
 
     @property

@@ -104,13 +104,13 @@ def _mark(x: float, text: str, kind: str, height: int) -> str:
 def _axes(left: float, right: float, high: float, across: str, up: str, low: float = 0.0) -> str:
     foot = HEIGHT - BOTTOM
     x, y = _scale(left, right), _rise(high, low)
-    said = _line("axis", LEFT, foot, WIDTH - 16, foot)
+    drawn = _line("axis", LEFT, foot, WIDTH - 16, foot)
     for value in ticks(left, right):
-        said += _text("axis", x(value), foot + 15, _short(value), "middle")
+        drawn += _text("axis", x(value), foot + 15, _short(value), "middle")
     for value in ticks(low, high):
-        said += _text("axis", LEFT - 6, y(value) + 4, _short(value), "end")
-    said += _text("axis", WIDTH - 16, HEIGHT - 4, across, "end")
-    return said + _text("axis", 4, 13, up)
+        drawn += _text("axis", LEFT - 6, y(value) + 4, _short(value), "end")
+    drawn += _text("axis", WIDTH - 16, HEIGHT - 4, across, "end")
+    return drawn + _text("axis", 4, 13, up)
 
 
 def ticks(low: float, high: float) -> list[float]:

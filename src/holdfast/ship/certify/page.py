@@ -141,14 +141,17 @@ def _costs(data: dict[str, Any], judged: Judged) -> str:
     )
     rate = verdict["violation_rate"]
     low, high = rate["low_95"], rate["high_95"]
-    said = (
+    sentence = (
         f"<p>Episodes over a limit: {rate['estimate']:.1%}, 95 % interval {low:.1%} to {high:.1%}. "
         f"Return: {verdict['return']['mean']:.1f} on average, sd {verdict['return']['sd']:.1f}, "
         f"over {counted(verdict['episodes'], 'episode')}.</p>"
     )
     label = "Probability that an episode exceeds a limit, with its 95 % interval"
     return (
-        _table(head, rows, 2) + drawn + said + charts.interval(rate["estimate"], low, high, label)
+        _table(head, rows, 2)
+        + drawn
+        + sentence
+        + charts.interval(rate["estimate"], low, high, label)
     )
 
 

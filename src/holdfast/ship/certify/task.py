@@ -52,8 +52,8 @@ def task_words(name: str, given: Any = None) -> str:
 def cost_words(name: str, costs: Iterable[str], function: str = "") -> dict[str, str]:
     """Cost → what it counts, as far as that is known."""
     if function:
-        told = _paragraph(load(function)) if split(function) else ""
-        return dict.fromkeys(costs, f"{told or 'Computed'} (cost function {function})")
+        text = _paragraph(load(function)) if split(function) else ""
+        return dict.fromkeys(costs, f"{text or 'Computed'} (cost function {function})")
     if not is_task(name):
         return {cost: f"what the environment reports as {cost} in info" for cost in costs}
     if name in PROBES:

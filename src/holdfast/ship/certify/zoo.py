@@ -20,7 +20,7 @@ from holdfast.train.environment import Spaces
 
 
 def make_zoo(
-    dirs: Iterable[Path], to: Path, episodes: int = 200, told: Callable[[str], None] = print
+    dirs: Iterable[Path], to: Path, episodes: int = 200, report: Callable[[str], None] = print
 ) -> dict[str, dict[str, Any]]:
     """Add a policy for each task of the runs under `dirs`; the lowest seed of a task is taken.
 
@@ -32,7 +32,7 @@ def make_zoo(
     for path in sorted(p.parent for root in dirs for p in _records(root)):
         folder = open_folder(path)
         if not checkpoint.saved_epochs(path):
-            told(f"{path}: it holds no checkpoint, so there is no policy to take")
+            report(f"{path}: it holds no checkpoint, so there is no policy to take")
             continue
         rival = found.get(folder.run.env)
         if rival is None or folder.run.seed < rival.run.seed:
@@ -43,7 +43,7 @@ def make_zoo(
     for task, folder in sorted(found.items()):
         made[task] = add_policy(folder, to / _plain(task), episodes)
         write_json(to / INDEX, {"format": FORMAT, "policies": dict(sorted(made.items()))})
-        told(f"zoo/{task}: {sentence(made[task])}")
+        report(f"zoo/{task}: {sentence(made[task])}")
     return made
 
 

@@ -128,7 +128,7 @@ class Film:
         end = panel.frame(picture, episode_of(address, played), stride)
         yield from [end] * self.fps
 
-    def show(self, view: View, addresses: Sequence[Address], say: Callable[[str], None]) -> None:
+    def show(self, view: View, addresses: Sequence[Address], report: Callable[[str], None]) -> None:
         """In a window, with a line of text at every step."""
         if view.show is None:
             raise RuntimeError(
@@ -142,6 +142,6 @@ class Film:
                 now = episode_of(address, played)
                 spent = zip(self.limits.items(), now.costs.sum(0), strict=True)
                 costs = ", ".join(f"{name} {cost:.4g} of {b:g}" for (name, b), cost in spent)
-                say(f"{address}, step {now.length}: return {now.rewards.sum():.1f}, {costs}")
+                report(f"{address}, step {now.length}: return {now.rewards.sum():.1f}, {costs}")
                 if not instant.last:
                     view.show()

@@ -69,10 +69,10 @@ class Panel:
 
     def _alarm(self, draw: ImageDraw.ImageDraw, height: int, cost: float) -> None:
         draw.rectangle((0, 0, WIDTH - 1, height - 1), outline=BAD, width=6)
-        said = f"cost +{cost:.3g}"
-        wide = draw.textlength(said, font(17, True))
+        text = f"cost +{cost:.3g}"
+        wide = draw.textlength(text, font(17, True))
         draw.rectangle((WIDTH - wide - 34, 14, WIDTH - 14, 44), fill=BAD)
-        draw.text((WIDTH - wide - 24, 29), said, "#ffffff", font(17, True), anchor="lm")
+        draw.text((WIDTH - wide - 24, 29), text, "#ffffff", font(17, True), anchor="lm")
 
     def _head(self, draw: ImageDraw.ImageDraw, top: int, now: Episode) -> None:
         right = WIDTH - MARGIN
@@ -82,8 +82,8 @@ class Panel:
         draw.text(
             (MARGIN + 64, top + 44), f"{now.rewards.sum():.1f}", TEXT, font(19, True), anchor="lm"
         )
-        said = f"step {now.length} of {self.length}"
-        draw.text((right, top + 44), said, TEXT, font(16), anchor="rm")
+        text = f"step {now.length} of {self.length}"
+        draw.text((right, top + 44), text, TEXT, font(16), anchor="rm")
 
     def _bar(
         self, draw: ImageDraw.ImageDraw, top: int, name: str, limit: float, spent: float, i: int
@@ -91,9 +91,9 @@ class Panel:
         over = spent > limit
         colour = BAD if over else GOOD
         middle, right = top + LINE // 2, WIDTH - MARGIN
-        said = f"{spent:.4g}"
+        text = f"{spent:.4g}"
         draw.text((MARGIN, middle), shorten(name, 12), TEXT, font(16), anchor="lm")
-        draw.text((146, middle), said, colour, font(17, True), anchor="rm")
+        draw.text((146, middle), text, colour, font(17, True), anchor="rm")
         draw.text((154, middle), f"limit {limit:g}", DIM, font(13), anchor="lm")
         most = max(1.3 * limit, float(self.totals[i]) * 1.05, 1e-9)
         at = lambda value: LABEL + round((right - LABEL) * min(value / most, 1.0))

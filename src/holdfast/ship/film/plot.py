@@ -47,8 +47,8 @@ def _draw(axes: Sequence[Axes], episode: Episode, limits: Mapping[str, float]) -
         for (name, limit), cost in zip(limits.items(), episode.costs.sum(0), strict=True)
         if cost > limit
     ]
-    said = f"over the limit of {', '.join(over)}" if over else "within limits"
-    top.set_title(f"{episode.address}: {said}", fontsize=10, color=RED if over else "black")
+    state = f"over the limit of {', '.join(over)}" if over else "within limits"
+    top.set_title(f"{episode.address}: {state}", fontsize=10, color=RED if over else "black")
     for i, (name, limit) in enumerate(limits.items()):
         colour = CONSTRAINTS[i % len(CONSTRAINTS)]
         middle.plot(steps, episode.costs[:, i].cumsum(), color=colour, label=name)

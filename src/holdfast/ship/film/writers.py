@@ -48,8 +48,8 @@ def mp4(target: Path, frames: Iterator[Image.Image], fps: int) -> None:
         "-s", size, "-r", str(fps), "-i", "-", "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p",
         "-movflags", "+faststart", "-crf", "23", str(target),
     ]  # fmt: skip
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=output)
         assert process.stdin is not None
         try:
             process.stdin.write(np.asarray(first).tobytes())
@@ -61,8 +61,8 @@ def mp4(target: Path, frames: Iterator[Image.Image], fps: int) -> None:
             process.stdin.close()
             code = process.wait()
         if code:
-            said.seek(0)
-            reason = said.read().decode(errors="replace").strip()[-300:]
+            output.seek(0)
+            reason = output.read().decode(errors="replace").strip()[-300:]
             raise RuntimeError(f"ffmpeg could not write the video: {reason}; write a .gif instead.")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pays in the navigation tasks: progress along stored distances, a bonus at each goal.
+"""Rewards of the navigation tasks: progress along stored distances, a bonus at each goal.
 
     r = Σ (last distance − distance now) + 1[goal]
-Circle pays for tangential speed instead. Distances refer to the origin of the root body.
+Circle rewards tangential speed instead. Distances refer to the origin of the root body.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from holdfast.envs.native.simulation import Array
 GOAL_RADIUS = 0.3
 CIRCLE_RADIUS = 1.5
 FINISH = -1000.0
-"""The y towards which Run runs."""
+"""The y coordinate of Run's far point."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Where the things that pay are, for n environments."""
+    """The inputs of rewards, for n environments."""
 
     robot: Array
     """[n, 3] root position."""
@@ -86,10 +86,10 @@ def round_and_round(scene: Scene) -> Array:
 
 @dataclass(frozen=True)
 class Reward:
-    """How a task pays."""
+    """The reward of a task."""
 
     aim: str
-    """What for, in words."""
+    """The aim in words."""
     distances: Callable[[Scene], Array]
     reached: Callable[[Scene, Array], NDArray[np.bool_]]
     motion: Callable[[Scene], Array] | None = None
