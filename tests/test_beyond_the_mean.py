@@ -140,7 +140,7 @@ def test_from_the_command_line_on_a_users_own_environment(tmp_path, capsys, monk
         ours = agent.predict(np.array([0.5]), budget=[left])
         np.testing.assert_allclose(policy(np.array([0.5]), budget=[left]), ours, rtol=1e-6)
     assert policy.about["budgets"] == {"cost": 4.0}
-    with pytest.raises(ValueError, match="takes budget="):
+    with pytest.raises(ValueError, match="needs budget="):
         policy(np.array([0.5]))
     with pytest.raises(ValueError, match="pass budget="):
         agent.predict(np.array([0.5]))

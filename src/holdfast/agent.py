@@ -37,7 +37,7 @@ from holdfast.judge.evaluate import (
     Limits,
     OnEpisodes,
     evaluate,
-    judged_by,
+    evaluation_limits,
     limits_elsewhere,
 )
 from holdfast.judge.perturb import Perturbation, perturbed
@@ -382,7 +382,7 @@ class Agent:
             result = evaluate(
                 self.actor(),
                 envs,
-                judged_by(known, limits),
+                evaluation_limits(known, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,

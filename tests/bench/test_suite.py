@@ -79,7 +79,7 @@ def test_a_preset_of_one_algorithm_is_part_of_its_name():
         ({"algorithms": [{"name": "c-trpo", "settings": {"hysteresis": "x"}}]}, "c-trpo"),
         ({"algorithms": [{"name": "c-trpo", "sweep": {"beta": 1.0}}]}, "must be a list"),
         ({"algorithms": [3]}, "must be a name or a table"),
-        ({"settings": {"seed": 3}}, "has a place of its own"),
+        ({"settings": {"seed": 3}}, "has its own key"),
         ({"settings": {"gama": 0.9}}, "did you mean 'gamma'"),
     ],
 )

@@ -45,8 +45,8 @@ def test_ranges_follow_from_the_settings_themselves():
         (["radius=0..1"], "radius=0.0 is not accepted"),
         (["radius=a..b"], "must be a number"),
         (["gamma=0.5..1.5"], "gamma=1.5 is not accepted"),
-        (["hidden"], "no range follows"),
-        (["spent_confidence"], "no range follows"),
+        (["hidden"], "implies no range"),
+        (["spent_confidence"], "implies no range"),
     ],
 )
 def test_a_range_that_makes_no_sense_is_one_sentence(words, said):
@@ -142,7 +142,7 @@ def test_another_study_in_the_folder_is_refused_and_nothing_is_lost(tmp_path):
         begin(tmp_path, Study(RUN, BETA, allow=0.5))
     assert (tmp_path / "study.json").read_bytes() == before
     (tmp_path / "study.json").unlink()
-    with pytest.raises(ValueError, match="holds no study"):
+    with pytest.raises(ValueError, match="has no study"):
         begin(tmp_path, Study(RUN, BETA))
 
 

@@ -22,7 +22,7 @@ from typing import Literal
 Kind = Literal["mean", "tail", "chance", "budget", "ends"]
 WORDS: Mapping[str, Kind] = {"worst": "tail", "in": "chance", "budget": "budget", "ends": "ends"}
 SYNTAX = "25, '25 worst 5%', '25 in 95%', '25 budget' or '25 ends'"
-JUDGED_CHANCE = 0.05
+VERDICT_CHANCE = 0.05
 """Chance of an episode above its budget that a verdict on `budget` and `ends` accepts."""
 
 
@@ -90,7 +90,7 @@ class Limit:
     @property
     def judged(self) -> Limit:
         """The limit that a verdict tests; for a budget: P(C > b) is at most 5 %."""
-        return self if self.is_constraint else chance(self.amount, 1 - JUDGED_CHANCE)
+        return self if self.is_constraint else chance(self.amount, 1 - VERDICT_CHANCE)
 
     @property
     def episodes(self) -> int:

@@ -270,13 +270,15 @@ def evaluate(
         wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)
 
 
-Judged = float | str | Limit
+LimitValue = float | str | Limit
 """A limit of an evaluation; a number is a limit on the mean."""
-Limits = Judged | Mapping[str, Judged]
+Limits = LimitValue | Mapping[str, LimitValue]
 """One limit for all constraints, or some by name."""
 
 
-def judged_by(limits: Mapping[str, Judged], given: Limits | None) -> dict[str, Judged]:
+def evaluation_limits(
+    limits: Mapping[str, LimitValue], given: Limits | None
+) -> dict[str, LimitValue]:
     """The limits of training, replaced by given ones: one for all, or some by name."""
     if given is None:
         return dict(limits)
@@ -305,7 +307,7 @@ def limits_elsewhere(
 
 
 def _bounds(
-    env: VecEnv, limits: Mapping[str, Judged], discount: float, given: CostBound | None
+    env: VecEnv, limits: Mapping[str, LimitValue], discount: float, given: CostBound | None
 ) -> tuple[float, ...] | None:
     """B of each constraint: given by the user, else declared by the environment."""
     if given is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a frame says below the picture: return, each cost against its limit, where costs arose."""
+"""The panel below a picture: return, each cost against its limit, and the steps with costs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from PIL import Image, ImageDraw, ImageFont
 from holdfast.ship.film.episode import Episode
 
 WIDTH = 640
-"""Of a frame."""
+"""Width of a frame."""
 GROUND, TEXT, DIM, TRACK = "#14161b", "#f1f3f5", "#9aa3ae", "#343a44"
 GOOD, BAD, LIMIT = "#3fb27f", "#f0524b", "#ffffff"
 MARGIN, LINE, HEAD, FOOT = 14, 34, 62, 40
 LABEL = 236
-"""Where bars begin."""
+"""Left end of bars."""
 
 
 @cache
 def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """The font that comes with Matplotlib: the same everywhere."""
+    """Matplotlib's font, the same on every system."""
     import matplotlib
 
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
@@ -45,7 +45,7 @@ class Panel:
     """[K] its costs."""
 
     def frame(self, picture: NDArray[np.uint8], now: Episode, stride: int) -> Image.Image:
-        """The picture with the panel below, of even height and width (as videos want it).
+        """The picture with the panel below, of even height and width, as video codecs require.
 
         `now` is the episode so far; the frame before was drawn `stride` steps ago.
         """
@@ -105,7 +105,7 @@ class Panel:
         draw.rectangle((at(limit) - 1, middle - 13, at(limit) + 1, middle + 13), fill=LIMIT)
 
     def _course(self, draw: ImageDraw.ImageDraw, top: int, now: Episode) -> None:
-        """The episode from left to right, with a red mark where a cost arose."""
+        """The episode from left to right, with a red mark at each step with a cost."""
         right, middle = WIDTH - MARGIN, top + FOOT // 2 - 4
         draw.text((MARGIN, middle), "costs over time", DIM, font(13), anchor="lm")
         at = lambda step: LABEL + (right - LABEL) * step / max(self.length, 1)
