@@ -100,7 +100,7 @@ class Agent:
         """One row for each epoch so far: the columns of progress.csv by name.
 
         `ep_return`, `ep_cost` and `ep_length` are means of episodes, smoothed as published codes
-        do; `ep_return_raw` and `ep_cost_raw` are means of the epoch alone; `cost_regret_raw` is the
+        do. `ep_return_raw` and `ep_cost_raw` are means of the epoch alone. `cost_regret_raw` is the
         sum of all costs above the limits. docs/training.md explains all columns; `history()` is the
         same as a table.
         """
@@ -317,8 +317,8 @@ class Agent:
         next observation, and None at the start of an episode. In a batch, set the rows of new
         episodes to 0.
 
-        A policy with a limit beyond the mean needs `budget`, the share of it that is left, between
-        -1 and 1: (b - cost so far) / b, a number for each such limit (in a batch, a row for each
+        A policy with a limit beyond the mean needs `budget`, its remaining share between -1 and 1:
+        (b - cost so far) / b. It is a number for each such limit (in a batch, a row for each
         observation).
         """
         spaces = self._trained()[1]

@@ -81,10 +81,8 @@ def test_predictions_are_compared_with_what_came_of_them():
     assert points == [(p, 0.25 * p) for p in spent[:-1]]
     shown = payload(found, "report")["predicted_vs_realised"]
     assert shown == {"0,0": [list(point) for point in points]}
-    assert (
-        len(summarise([found.runs[0]], steps=3000, resamples=100).predicted_vs_realised["a", "T"])
-        == 2
-    )
+    early = summarise([found.runs[0]], steps=3000, resamples=100)
+    assert len(early.predicted_vs_realised["a", "T"]) == 2
     assert not summarise([FIRST], resamples=100).predicted_vs_realised
 
 

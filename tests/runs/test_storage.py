@@ -172,9 +172,7 @@ def test_a_storage_that_always_fails_is_told_of_in_a_sentence(
 ):
     path = trained(tmp_path / "run", 1)
     count = failing(monkeypatch, error, 1)
-    with pytest.raises(
-        StorageError, match=r"cannot be written .*(space|denied).*local files are kept"
-    ):
+    with pytest.raises(StorageError, match=r"cannot be written .*(space|denied).*files are kept"):
         deliver(Remote(bucket), contents(Disk(path)))
     assert count[0] == asked and learned(path)
 

@@ -153,8 +153,8 @@ def parse_suite(name: str, data: Mapping[str, object]) -> Suite:
 def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
     """The runs of a suite, seeds outermost: the first results cover the whole grid.
 
-    `only` keeps cells that one of the given pairs ALGORITHM/TASK matches: an algorithm's name or
-    its label with settings, and a part of the task's name; either may be empty (`c-trpo/`,
+    `only` keeps cells that match one of the pairs ALGORITHM/TASK. ALGORITHM is a name or a label
+    with settings, TASK a part of the task's name; either may be empty (`c-trpo/`,
     `c-trpo_beta=0.1/Hopper`, `/Hopper`).
     """
     wanted = [_pattern(words) for words in only]

@@ -143,8 +143,8 @@ def parse_run(
     limits = base.limits | parse_limits(given.limit)
     if limits and given.cost_limit != base.cost_limit:
         raise ValueError(
-            f"--cost-limit {given.cost_limit} would limit nothing, as {', '.join(limits)} have "
-            f"limits of their own: give {' '.join(f'--limit {name}=NUMBER' for name in limits)}."
+            f"--cost-limit {given.cost_limit} has no effect, as {', '.join(limits)} have "
+            f"their own limits: give {' '.join(f'--limit {name}=NUMBER' for name in limits)}."
         )
     if not gives_epochs(args):
         count = cast(int, changes["num_envs"])

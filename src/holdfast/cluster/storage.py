@@ -2,7 +2,7 @@
 """Remote run folders: on a driver's disk, or under a URI (`s3://bucket/runs`).
 
 A training process uses a local disk. After a checkpoint, changed files are sent as named bytes, in
-an order that is consistent for readers: a checkpoint is complete once its state.json exists, a run
+an order that is consistent for readers. A checkpoint is complete once its state.json exists, a run
 once its done.json exists, so these are sent last. Training on from a fetched copy gives the same
 bits as without the move.
 """

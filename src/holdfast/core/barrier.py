@@ -154,7 +154,7 @@ def recovery_weights(violated: Array, excess: Array, limit: Array) -> Array:
     """[K] weights of the violated costs' advantages in a repair, summing to 1.
 
     Each cost enters as A_i / b_i, in proportion to its excess / b_i, so the unit of a cost does not
-    matter: Σ_i w_i A_i keeps its direction if a cost and its limit are both rescaled.
+    matter. Σ_i w_i A_i keeps its direction if a cost and its limit are both rescaled.
     """
     unit = jnp.maximum(jnp.abs(limit), 1e-6)
     weight = jnp.where(violated, jnp.maximum(excess / unit, 1e-6), 0.0) / unit

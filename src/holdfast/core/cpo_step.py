@@ -4,10 +4,10 @@
     CPO    maximise g·u      subject to  c + B u ≤ 0,  ½ uᵀ H u ≤ δ
     PCPO   minimise |u − v|²_H subject to  c + B u ≤ 0
 
-The answers are u = t x − Σ_i μ_i p_i with x = H⁻¹ g and p_i = H⁻¹ b_i, so only the numbers q = g·x,
-r = B x, S = B H⁻¹ Bᵀ and c enter. The tight constraints are found by trying all 2^K sets: each has
-a closed form, and the best feasible one is the optimum. For one constraint this is CPO's dual in
-closed form.
+The solutions are u = t x − Σ_i μ_i p_i with x = H⁻¹ g and p_i = H⁻¹ b_i. So only the numbers q =
+g·x, r = B x, S = B H⁻¹ Bᵀ and c are needed. The tight constraints are found by trying all 2^K sets:
+each has a closed form, and the best feasible one is the optimum. For one constraint this is CPO's
+dual in closed form.
 """
 
 import itertools
@@ -70,9 +70,9 @@ def constrained_step(
 ) -> tuple[Array, Array, Array]:
     """(t, μ [K], whether any u is feasible) of CPO's programme.
 
-    With the constraints in T tight, u = t (x − P y_r) − P y_c where S_T y_r = r_T, S_T y_c = c_T,
-    and t = √(B / A) exhausts the region: A = q − r_T·y_r, B = 2δ − c_T·y_c. A solution is judged by
-    its residuals in S, not by its set of tight constraints.
+    With the constraints in T tight, u = t (x − P y_r) − P y_c where S_T y_r = r_T, S_T y_c = c_T.
+    The region is exhausted at t = √(B / A), A = q − r_T·y_r, B = 2δ − c_T·y_c. A solution is judged
+    by its residuals in S, not by its set of tight constraints.
     """
     eps, most = 100 * float(jnp.finfo(q.dtype).eps), _largest(q.dtype)
     unit, reach = _lengths(gram), jnp.sqrt(jnp.asarray(2 * radius, q.dtype))

@@ -207,8 +207,9 @@ def _error(
 ) -> Floats:
     """error² = n / (n − 1) · Σ_pieces (Σ_steps w(a) · δ)²
 
-    over the n pieces of episodes in the epoch, δ = cost + V(a + 1) if it goes on − V(a) and
-    w(a) = (share that reach age a) / (steps taken at it): the plain standard error of whole ones.
+    over the n pieces of episodes in the epoch, with δ = cost + V(a + 1) if it continues − V(a) and
+    w(a) = (share that reach age a) / (steps at age a). For complete episodes it is the plain
+    standard error.
     """
     reach = np.concatenate([[1.0], stays[:-1]]).cumprod()
     follows = np.where(done[..., None], 0.0, ahead[age + 1])

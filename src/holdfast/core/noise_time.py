@@ -6,10 +6,10 @@
     time = min(LONGEST, length / 20) · clip((ū − CLEAR) / (UNCLEAR − CLEAR), 0, 1)
 
 If the cost of an episode depends mostly on its random layout, the estimate of one epoch is
-uncertain, and white noise does not show the effect of actions on it. Correlated noise moves the
-robot further, so that costs mix within an episode. If the cost is known well, or is far below its
-limit, u is small and the noise is white. A run begins with the longest time: on an uncertain task
-the first epochs cost most, and on a certain task the noise is white from the second epoch on.
+uncertain, and white noise does not reveal the effect of actions. Correlated noise moves the robot
+further, so that costs mix within an episode. If the cost is known well, or is far below its limit,
+u is small and the noise is white. A run begins with the longest time: on an uncertain task the
+first epochs cost most, and on a certain task the noise is white from the second epoch on.
 """
 
 from __future__ import annotations

@@ -161,8 +161,8 @@ class Categorical:
     def kl(p: tuple[Array, ...], q: tuple[Array, ...]) -> Array:
         """[B] KL(p ‖ q) = Σ_d Σ_a p log(p / q).
 
-        Written as Σ p (d + e⁻ᵈ − 1) with d = log(p / q): every term is non-negative, and at p = q
-        value and gradient are exactly 0, not a rounding error that Adam would amplify.
+        It is computed as Σ p (d + e⁻ᵈ − 1) with d = log(p / q), whose terms are non-negative. At p
+        = q value and gradient are exactly 0, not a rounding error that Adam would amplify.
         """
         each = lambda a, b: jnp.exp(a) * ((a - b) + jnp.expm1(b - a))
         terms = [jnp.sum(each(a, b), -1) for a, b in zip(p, q, strict=True)]

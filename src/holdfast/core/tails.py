@@ -7,7 +7,7 @@
 C_t is the cost so far. For every ν, ν + E(C − ν)₊ / α is at least the mean of the worst α of
 episodes, and equal to it at their quantile (Rockafellar and Uryasev). So an outdated ν gives an
 upper bound, with an error of second order only. ν is the (1 − α)-quantile of the last 2/α finished
-episodes, at most b: above b the limit is violated anyway, and with ν = b all episodes above b
+episodes, at most b. Above b the limit is violated anyway, and with ν = b all episodes above b
 contribute to learning.
 
 Rare episodes need large samples, so the estimate pools the last epochs, at most `POOL`, until they

@@ -97,7 +97,7 @@ class Alterable(Protocol):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a batch may say of itself, by attributes of these names."""
+    """Optional attributes of a batch."""
 
     native_observation_space: gym.Space[Any]
     """Observation space of one environment before flattening."""
@@ -122,7 +122,7 @@ OPTIONAL = [fact.name for fact in fields(Facts)]
 
 
 def facts_of(env: VecEnv) -> Facts:
-    """What a batch says of itself, else the plain case."""
+    """The optional attributes of a batch, with defaults for missing ones."""
     plain: dict[str, Any] = {
         "native_observation_space": env.observation_space,
         "native_action_space": env.action_space,
@@ -131,7 +131,7 @@ def facts_of(env: VecEnv) -> Facts:
 
 
 def adopt(batch: object, source: object, names: Iterable[str] = OPTIONAL) -> None:
-    """Give a batch the optional attributes of what it stands for."""
+    """Give a batch the optional attributes of the batch that it wraps."""
     for name in names:
         if hasattr(source, name):
             setattr(batch, name, getattr(source, name))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds on a mean, valid for any distribution of bounded costs and after any number of episodes.
 
-The claim "the mean is at least m" is tested by betting: before each cost x in [0, B] the bettor
+The claim "the mean is at least m" is tested by betting. Before each cost x in [0, B] the bettor
 stakes the share c of the largest admissible stake on x < m. The capital grows by the factor
 
     1 + c·(m − x)/(B − m)      against "the mean is at least m", needs x ≤ B

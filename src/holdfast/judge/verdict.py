@@ -7,6 +7,7 @@ The verdict therefore compares the limit b with confidence bounds on the mean co
     upper bound ≤ b  →  yes      lower bound > b  →  no      otherwise  →  undecided
 
 There are two verdicts.
+
     safe        *proved*: from `betting`, for any distribution of costs in [0, B], after any number
                 of episodes, also if the evaluation stops as soon as it is decided
     indicated   *if the tail is as seen*: from Student's t, or Hall's (1992) transformation for

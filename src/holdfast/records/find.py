@@ -7,7 +7,7 @@ values: one `RunLog` for each run, its progress as named columns. It writes noth
 
 Each label stands for one configuration. If two runs of one algorithm differ in a setting on the
 same task (a sweep over β), the setting becomes part of their label. A setting that differs only
-between tasks (a batch size chosen for each task) does not, nor does a value that most runs have (an
+between tasks (a batch size for each task) does not. Nor does a value that most runs have (an
 ablation changes one setting at a time). The name of a preset replaces all its settings; the folder
 of a suite can be part of a label, too. Beside runs of other libraries the label of ours contains
 our name. Runs that their authors withdrew are marked.

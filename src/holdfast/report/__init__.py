@@ -58,8 +58,9 @@ def report(
     rewrites the page every `interval` seconds until all runs are finished (Ctrl-C ends it sooner);
     figures and tables are written once, at the end. `figures` switches the figures off, which take
     most of the time. `units` are those of the paper's benchmark or of its ablation figure. The
-    `layout` of figures and tables may be the paper's: two groups by the sign of the final cost,
-    sorted by return, curves of safe methods alone (`curves-safe`), 95 % intervals as bands.
+    `layout` of figures and tables may be the paper's. It has two groups by the sign of the final
+    cost, sorted by return, curves of safe methods alone (`curves-safe`), and 95 % intervals as
+    bands.
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")

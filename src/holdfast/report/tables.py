@@ -52,7 +52,7 @@ def write_tables(out: Path, summary: Summary) -> list[Path]:
         "improvement.csv": (("algorithm", "over", "metric", *ESTIMATE), _improvement(summary)),
         "runs.csv": ((*PAIR, "seed", "steps", "return", "cost", "regret"), _runs(summary)),
         "holding.csv": (
-            (*PAIR, *(field.name for field in fields(LimitMeasures))),
+            (*PAIR, *(f.name for f in fields(LimitMeasures))),
             _holding(summary),
         ),
         "timing.csv": ((*PAIR, *speeds), _timing(summary)),

@@ -7,7 +7,7 @@
 
 A study writes only study.json, atomically, before its trials start. The state of a trial (complete,
 stopped by its curve, or not trained) follows from its run folder alone. So a study that is killed
-at any instant continues as if uninterrupted: the next parameters are a function of the seed and of
+at any instant continues as if uninterrupted. The next parameters are a function of the seed and of
 the trials before, in waves of a fixed size.
 """
 

@@ -2,8 +2,8 @@
 """Any Gymnasium or Safety-Gymnasium environment as a VecEnv.
 
 Costs come from the environment (see `costs`) or from a user's function. Environments run in a plain
-loop (a few microseconds on top of each step) or in worker processes, each with the same loop on a
-share of them; the numbers are the same.
+loop (a few microseconds on top of each step) or in worker processes, each with the same loop on its
+share. The numbers are the same.
 
 The state of a foreign simulator cannot be read. A snapshot contains the seeds and the actions of
 the current episodes, and restoring repeats them (see `tape`).
@@ -74,21 +74,22 @@ def open_foreign(
 ) -> VecEnv:
     """N environments of one kind.
 
-    source        a Gymnasium id, a function that makes one environment, or (for num_envs=1) an
-                  environment
-    constraints   ("hazards", "vases") makes info["cost_hazards"] and info["cost_vases"] two
-                  constraints; without it the single summed cost is the one constraint
-    cost          a function of (obs, action, next_obs) or (obs, action, next_obs, info), all in the
-                  environment's own terms, that returns a number or one for each constraint
-    vectorise     "sync": a loop in this process; "process": worker processes; "auto": the latter
-                  where there are cores for them, a step of the batch takes longer than `CHEAP`
-                  and the source can be sent to another process
-    workers       how many worker processes; 0 means one for each core
-    clip_actions  whether to clip actions to the bounds of the environment's Box
-    timeout       seconds that a step of all may take; 0: for ever
-    first         an environment of that source that is open already
-    start         what starts workers elsewhere, instead of processes here
-    budgets       shown behind the observations
+    Args:
+        source: A Gymnasium id, a function that makes one environment, or (for num_envs=1) an
+            environment.
+        constraints: ("hazards", "vases") makes info["cost_hazards"] and info["cost_vases"] two
+            constraints. Without it the single summed cost is the one constraint.
+        cost: A function of (obs, action, next_obs) or (obs, action, next_obs, info), all in the
+            environment's own form. It returns a number or one for each constraint.
+        vectorise: "sync" is a loop in this process, "process" worker processes. "auto" is the
+            latter if there are cores for them, a step of the batch takes longer than `CHEAP`
+            and the source can be sent to another process.
+        workers: Number of worker processes; 0 means one for each core.
+        clip_actions: Whether to clip actions to the bounds of the environment's Box.
+        timeout: Time limit of a step of the batch in seconds; 0: none.
+        first: An open environment of that source.
+        start: A function that starts workers on other machines, instead of processes here.
+        budgets: Budgets whose remaining shares are appended to the observations.
     """
     _check(source, num_envs, vectorise, workers)
     source = resolve(source)

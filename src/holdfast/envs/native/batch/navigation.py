@@ -2,9 +2,9 @@
 """Navigation tasks: N worlds that advance together.
 
 A step holds the clipped controls for ten substeps, refreshes derived quantities once, then computes
-reward, costs, goals and observations of the whole batch. Simulators share one compiled model; a
-task whose layout is part of the model (the Point's start pose, solid static objects, gremlins) has
-a copy of it for each environment, rewritten in place at reset.
+reward, costs, goals and observations of the whole batch. Simulators share one compiled model. If
+the layout is part of the model (the Point's start pose, solid static objects, gremlins), each
+environment has a copy of it, rewritten in place at reset.
 """
 
 from collections.abc import Sequence

@@ -2,9 +2,10 @@
 """Velocity tasks: run forward below a threshold of speed.
 
     v = (p₁ − p₀) / dt,   r = w·vx + bonus − c·Σa²,   cost = 1[speed > threshold]
-Six robots of Gymnasium's v4 generation with the model files that Gymnasium ships. The position p
-of Ant and Humanoid is a derived quantity that the integrator leaves one evaluation behind qpos;
-it is read as it is, never refreshed, because that lag is part of the published tasks.
+
+Six robots of Gymnasium's v4 generation with the model files that Gymnasium ships. The position p of
+Ant and Humanoid is a derived quantity, which the integrator leaves one evaluation behind qpos. It
+is never refreshed, because that lag is part of the published tasks.
 """
 
 from collections.abc import Sequence

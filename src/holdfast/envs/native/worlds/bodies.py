@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bodies of the five navigation robots, each added to a root: joints, geoms, actuators.
 
-Racecar's body tree is kept as published, with its many rigid parts: MuJoCo scales the softness of a
-contact by an inverse weight of the body that owns the geom, so merging parts changes the motion.
-Its masses are explicit. Only the chassis' convex hull of the original's meshes takes part in
-physics. Ant is not Gymnasium's: it is a tenth of the size and has its own masses and ranges.
+Racecar's body tree is kept as published, with its many rigid parts. MuJoCo scales the softness of a
+contact by an inverse weight of the geom's body, so merging parts changes the motion. Its masses are
+explicit. Only the chassis' convex hull of the original's meshes takes part in physics. Ant is not
+Gymnasium's: it is a tenth of the size and has its own masses and ranges.
 """
 
 from math import cos, pi, sin

@@ -2,6 +2,7 @@
 """Rewards of the navigation tasks: progress along stored distances, a bonus at each goal.
 
     r = Σ (last distance − distance now) + 1[goal]
+
 Circle rewards tangential speed instead. Distances refer to the origin of the root body.
 """
 
