@@ -290,8 +290,8 @@ class Agent:
         if self.state is not None and before is not None:
             if not before.fits(spaces) or len(self.state.obs) != run.num_envs:
                 raise ValueError(
-                    "this agent learned on other spaces, constraints or num_envs and cannot go on "
-                    "here; make a new Agent."
+                    "this agent learned on other spaces, constraints or num_envs and cannot "
+                    "continue here; make a new Agent."
                 )
         self.run, self.spaces = run, spaces
 
@@ -374,7 +374,9 @@ class Agent:
             if perturb is not None:
                 seen = np.sqrt(state.normaliser.var)
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
-                unit[len(unit) - len(spaces.budgets) :] = 0.0  # what is left is counted, not sensed
+                unit[len(unit) - len(spaces.budgets) :] = (
+                    0.0  # the remaining budget is exact, without noise
+                )
                 envs = perturbed(envs, perturb, unit)
             known = {**spaces.limits, **self.run.kinds}
             if limits is None and is_other(self.run.env, run.env):

@@ -59,7 +59,7 @@ def _why_so_long(run: Run, env: VecEnv) -> str:
         return ""
     known = is_task(run.env) or facts_of(env).time_limit is not None
     why = "" if known else ", as no time limit is declared and an episode may be long"
-    return f" ({run.steps:,} were asked for{why})"
+    return f" ({run.steps:,} were requested{why})"
 
 
 def _final_steps(run: Run) -> float:

@@ -125,7 +125,7 @@ def _shifted(generator: Generator, y0: Array, kappa: Array) -> Array:
 
     low, high = jax.lax.fori_loop(0, 64, halve, (low, high))
     y = jnp.exp(0.5 * (low + high))
-    for _ in range(2):  # Newton's steps mend what the logarithm rounds
+    for _ in range(2):  # Newton's steps correct the rounding of the logarithm
         better = y - (generator.slope(y) - target) / generator.curvature(y)
         y = jnp.where((better > 0.5 * y) & (better < 2.0 * y), better, y)
     return jnp.where(generator.slope(jnp.exp(DEEP)) < target, jnp.inf, y)

@@ -229,7 +229,7 @@ def test_a_folder_with_other_settings_is_refused(tmp_path: Path):
     early.write_text(json.dumps(record))
     refuse_other_settings(found, tmp_path)
     longer = cells(with_options(parse_suite("mine", SMALL), 1000, None))
-    with pytest.raises(ValueError, match="was begun with steps=400, and steps=1000 is asked for"):
+    with pytest.raises(ValueError, match="was begun with steps=400, and steps=1000 is requested"):
         refuse_other_settings(longer, tmp_path)
 
 

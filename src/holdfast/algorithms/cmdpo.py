@@ -95,7 +95,7 @@ class CMDPO:
         return jnp.where(recovering.any(), -rows.adv_c @ share, rows.adv_r)
 
     def loss(self, policy: Policy, old: Policy, rows: Rows, gain: Array, slack: Array) -> Array:
-        """`slack` [K] in units of a mean advantage; infinite where there is no barrier."""
+        """`slack` [K] in units of a mean advantage; infinite without a barrier."""
         rho = ratio(policy, rows)
         kl = rows.weight @ policy.kl(policy.outputs(rows.obs), old.outputs(rows.obs))
         used = (rows.weight * (rho - 1)) @ rows.adv_c

@@ -132,7 +132,7 @@ def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
             if begun.get(name) != wanted.get(name):
                 raise ValueError(
                     f"'{file.parent}' was begun with {name}={begun.get(name)}, and {name}="
-                    f"{wanted.get(name)} is asked for; choose another --out or remove that folder."
+                    f"{wanted.get(name)} is requested; choose another --out or remove that folder."
                 )
 
 

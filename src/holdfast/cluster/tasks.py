@@ -136,7 +136,7 @@ class Ray:
         else:
             try:
                 size = deliver(Disk(job.folder), files)
-                if files:  # the first word of a task only says where it is
+                if files:  # the first message is only the machine's name
                     self.moved.append((size, time.perf_counter() - begin))
             except OSError as error:
                 job.error = f"'{job.folder}' cannot be written ({error.strerror or error})"

@@ -166,7 +166,7 @@ def by_age(values: Floats, done: Bools, age: NDArray[np.int64]) -> tuple[Floats,
 
     J = V(0), with one value for each age, from all steps of one epoch:
 
-        V(a) = mean of (cost + V(a + 1) if the episode goes on)   over the steps taken at age a
+        V(a) = mean of (cost + V(a + 1) if the episode continues)   over the steps taken at age a
 
     The mean over finished episodes favours short ones, because the end of an epoch cuts the long
     ones. Here no step is left out, and none is selected by the end of its episode. The age of an

@@ -109,7 +109,7 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
             parts = [source] if len(sources) > 1 and source != "holdfast" else []
             parts += ["Holdfast"] if mixed and source == "holdfast" else []
             parts += ["withdrawn"] if gone else []
-            # A preset stands for all that it sets.
+            # The name of a preset replaces its settings.
             parts += [str(preset)] if preset and len(presets) > len(sources) else []
             varying = [key for key in _varying(few) if key != LENGTH or suite(few[0])]
             usual = _usual(few, varying)

@@ -72,7 +72,7 @@ def _phase(cmdp: FiniteCMDP, columns: list[Response], gain: float) -> tuple[Mast
         last = best_response(cmdp, signal, start=columns[-1].actions)
         reduced = (1.0 - cmdp.gamma) * float(cmdp.initial @ last.value) - master.level
         settled = gain == 0.0 and not np.any(master.excess > 0.0)
-        # A policy that is in the mixture already cannot improve it: what is left is rounding.
+        # A policy that is in the mixture already cannot improve it: the rest is rounding.
         settled |= any(np.array_equal(last.actions, column.actions) for column in columns)
         if settled or reduced <= GAP * max(_scale(cmdp), float(np.max(np.abs(signal)))):
             return master, last.value

@@ -133,9 +133,9 @@ def _first_difference(before: Any, now: Any) -> str:
     if isinstance(before, list) and isinstance(now, list):
         names = [[str(d["name"]) for d in part if isinstance(d, dict)] for part in (before, now)]
         if names[0] != names[1]:
-            return f"{', '.join(names[0])}; asked for now: {', '.join(names[1])}"
+            return f"{', '.join(names[0])}; requested: {', '.join(names[1])}"
         return next(_first_difference(a, b) for a, b in zip(before, now, strict=True) if a != b)
-    return f"{str(before)[:80]}; asked for now: {str(now)[:80]}"
+    return f"{str(before)[:80]}; requested: {str(now)[:80]}"
 
 
 def write(out: Path, study: Study, asked: Sequence[Mapping[str, Param]]) -> None:

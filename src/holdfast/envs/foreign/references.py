@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of environments and cost functions, as on a command line and in run.json.
 
-    Pendulum-v1              an id that Gymnasium knows, or one of ours
+    Pendulum-v1              an id of Gymnasium or of a native task
     package:Name-v0          an id that the package registers when it is imported
     module:Class             an attribute of a module: a class, or a function that makes one
     path/to/file.py:Class    an attribute of a file
@@ -107,10 +107,10 @@ def refuse_untrusted(names: Iterable[str], args: object, trusted: bool) -> None:
     chosen = needs_consent(names, args)
     if chosen and not trusted:
         raise ValueError(
-            f"the run names {chosen[0]!r}, and using it runs code from there; there is no record "
-            "that you trained it here (it comes from elsewhere, was moved or changed, or was "
-            "trained from another working folder): if you trust it give "
-            "trust_env=True, or name the environment yourself with env=."
+            f"the run names {chosen[0]!r}, whose code would run here; there is no record "
+            "that you trained it here (it is from elsewhere, was moved or changed, or was trained "
+            "from another working folder): if you trust it give trust_env=True, or choose the "
+            "environment with env=."
         )
 
 

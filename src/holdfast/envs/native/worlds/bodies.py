@@ -77,7 +77,7 @@ def chassis_hull() -> list[float]:
 
 
 def add_hull(spec: Any) -> None:
-    """Let the chassis collide: needed where there is something as high as it to hit."""
+    """Let the chassis collide: needed only with objects of its height."""
     spec.add_mesh(name="chassis", uservert=chassis_hull())
     body = next(body for body in spec.bodies if body.name == "chassis")
     parts.geom(body, parts.MESH, meshname="chassis", density=0, rgba=RED)

@@ -43,9 +43,9 @@ class Plan:
     slices: dict[str, slice]
     """Kind -> its entries."""
     turn: Array
-    """[K] fixed rotation, NaN where it is sampled."""
+    """[K] fixed rotation, NaN if it is sampled."""
     fixed: Array
-    """[K, 2] fixed place, NaN where it is sampled."""
+    """[K, 2] fixed place, NaN if it is sampled."""
 
     @cached_property
     def apart(self) -> list[list[float]]:

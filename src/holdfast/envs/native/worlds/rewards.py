@@ -29,7 +29,7 @@ class Scene:
     velocity: Array
     """[n, 2] of the root's origin."""
     goal: Array
-    """[n, 2], with its height [n, 3] where there is a box."""
+    """[n, 2], with its height [n, 3] in tasks with a box."""
     box: Array
     """[n, 3]"""
     pressed: NDArray[np.bool_] | None
