@@ -88,7 +88,7 @@ def without_damping(algorithm: Made, radius: float | None = None) -> Made:
     region = replace(algorithm.region, damping=0.0, solver="dense", kl_average=False)
     if radius is not None:
         region = replace(region, radius=radius)
-    known: Any = algorithm  # a dataclass, which its protocol cannot say
+    known: Any = algorithm  # a dataclass, which a protocol cannot require
     return replace(known, region=region)
 
 

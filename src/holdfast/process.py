@@ -197,7 +197,7 @@ def terminable() -> Generator[None]:
     clean-up.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may set signal handlers
         return
 
     def stop(*_: Any) -> None:

@@ -123,7 +123,7 @@ class Local:
             process.stdin.write(json.dumps(to_json(cell.run)).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
-            pass  # it died at once; its exit code tells
+            pass  # it died at once; the exit code is read later
         return CellProcess(folder, log, process)
 
     def ended(self, jobs: Sequence[CellProcess]) -> list[CellProcess]:

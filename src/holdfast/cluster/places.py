@@ -126,7 +126,7 @@ def _filesystem(uri: str) -> tuple[Any, str]:
         ) from None
     try:
         fs, root = url_to_fs(uri)
-    except ImportError as error:  # a protocol whose package is missing says which
+    except ImportError as error:  # the message names the missing package
         raise StorageError(f"'{uri}' cannot be opened: {error}") from None
     except ValueError as error:
         raise StorageError(

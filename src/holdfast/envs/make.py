@@ -127,7 +127,7 @@ def _starts(
     if cluster is None:
         return None
     if lockstep or not workers:
-        remedy = "give --normalise epoch" if lockstep else "say how many with --workers N"
+        remedy = "give --normalise epoch" if lockstep else "give their number with --workers N"
         raise ValueError(
             f"--cluster {cluster} needs workers that act by themselves for whole epochs: {remedy}."
         )

@@ -195,7 +195,7 @@ def failure(error: Exception) -> dict[str, Any]:
     notes = " ".join(getattr(error, "__notes__", ()))
     return {
         "error": f"{error} {notes}".rstrip(),
-        "inside": bool(notes),  # a note says in which environment it was raised
+        "inside": bool(notes),  # a note contains the environment
         "kind": type(error).__name__,
         "traceback": "".join(traceback.format_exception(error)),
     }

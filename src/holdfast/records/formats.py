@@ -11,7 +11,7 @@ from holdfast.process import optional
 from holdfast.records.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted, read_limits
 from holdfast.records.rows import EVALUATIONS, NAMES, read_evaluations, read_progress
 
-# Columns of a published Parquet table: what tells runs apart, what it needs, what is progress.
+# Columns of a published Parquet table: keys of a run, required ones, progress.
 IDENTITY = ("experiment", "variant", "algorithm", "task", "seed", "run_started")
 LARGEST = 2048 * MB
 """Largest size of a table in memory, in bytes."""

@@ -182,7 +182,7 @@ def refuse_other(folder: Folder, epoch: int) -> None:
     held = f"epoch {later[-1]}" if later else ""
     if (folder.path / "run.json").exists():
         before = replace(open_folder(folder.path).run, steps=folder.run.steps)
-        if is_unnamed(before.env):  # what it was cannot be said, so it may have a name by now
+        if is_unnamed(before.env):  # it had no name, and may have one now
             before = replace(before, env=folder.run.env, env_args=folder.run.env_args)
         if to_json(before) != to_json(folder.run):
             held = "a run with other settings"

@@ -218,10 +218,10 @@ def propose(study: Study, trials: Sequence[Trial], count: int) -> list[dict[str,
     sampler = optuna.samplers.TPESampler(
         n_startup_trials=STARTUP, seed=int(_seed(study.run.seed, len(trials)))
     )
-    told = optuna.create_study(direction="maximize", sampler=sampler)
-    told.add_trials([_frozen(optuna, study, trial) for trial in trials])
+    history = optuna.create_study(direction="maximize", sampler=sampler)
+    history.add_trials([_frozen(optuna, study, trial) for trial in trials])
     space = {d.name: d.distribution(optuna) for d in study.space}
-    return [dict(told.ask(space).params) for _ in range(count)]
+    return [dict(history.ask(space).params) for _ in range(count)]
 
 
 def _seed(seed: int, trial: int) -> int:

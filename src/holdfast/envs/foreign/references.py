@@ -151,7 +151,7 @@ def _import_file(path: Path) -> ModuleType:
         raise ValueError(
             f"there is no file '{path}': name it from the current folder, or by its whole path."
         )
-    for module in list(sys.modules.values()):  # a script that names a class of its own, say
+    for module in list(sys.modules.values()):  # e.g. a script that names one of its classes
         file = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(file, str) and file.endswith(path.name) and Path(file).resolve() == path:
             return module

@@ -196,7 +196,7 @@ def open_single(source: EnvSource) -> Any:
 
 def _registered(source: str | EnvSpec) -> Any:
     try:
-        # Gymnasium's passive checker slows every step and repeats what check_env says.
+        # Gymnasium's passive checker slows every step and repeats the rules of check_env.
         return gym.make(source, disable_env_checker=True)
     except TypeError as error:  # of its arguments, with Gymnasium's words on which
         raise ValueError(

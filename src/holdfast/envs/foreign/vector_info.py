@@ -34,17 +34,17 @@ def final_of(seen: Transition, ended: Bools, before: Any) -> Any:
     truncated episodes need its value, which is then one step early.
     """
     kept = seen.info.get("final_obs")
-    mend = lambda whole, last: placed(whole, as_array(last)[ended], ended)
+    replaced = lambda whole, last: placed(whole, as_array(last)[ended], ended)
     if not ended.any():
         return seen.next_obs
     if kept is None:
-        return mapped(mend, seen.next_obs, before)
+        return mapped(replaced, seen.next_obs, before)
     if isinstance(kept, np.ndarray) and kept.dtype == object:
         result = mapped(lambda x: as_array(x).copy(), seen.next_obs)
         for i in np.flatnonzero(ended).tolist():
             mapped(lambda whole, one, i=i: whole.__setitem__(i, as_array(one)), result, kept[i])
         return result
-    return mapped(mend, seen.next_obs, kept)
+    return mapped(replaced, seen.next_obs, kept)
 
 
 def placed(whole: Any, some: Any, rows: Any) -> NDArray[Any]:

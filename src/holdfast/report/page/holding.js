@@ -55,7 +55,7 @@ function holding() {
   predictedVsRealised();
 }
 
-// What an update said it would do to the cost, and what the next epoch measured.
+// Predicted cost changes of updates, and the changes that the next epoch measured.
 function predictedVsRealised() {
   const shown = chosenTasks().map(t => [t, chosenLabels().filter(l => data.predicted_vs_realised[`${l},${t}`]).map(l => ({i: l, name: names[l], points: data.predicted_vs_realised[`${l},${t}`]}))]).filter(([, series]) => series.length);
   at("predicted").replaceChildren();

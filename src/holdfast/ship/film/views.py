@@ -85,7 +85,7 @@ def open_view(
             return _blind(env)
         try:
             return _native(env, bare, mode)
-        except RuntimeError as error:  # it says what to install
+        except RuntimeError as error:  # its message names the package to install
             env.close()
             raise NotDrawn(str(error)) from error
     with nullcontext() if mode == "none" else drawing():
@@ -129,7 +129,7 @@ def _modes(source: Any) -> list[str]:
     if isinstance(entry, str):
         entry = load_env_creator(entry)
     metadata = getattr(entry, "metadata", None)
-    # A function that makes the environment says nothing, so its argument is taken at its word.
+    # A factory declares no modes, so its argument is used as declared.
     return list(metadata.get("render_modes", [])) if metadata else ["rgb_array", "human"]
 
 

@@ -58,7 +58,7 @@ def mp4(target: Path, frames: Iterator[Image.Image], fps: int) -> None:
             for frame in frames:
                 process.stdin.write(np.asarray(frame).tobytes())
         except BrokenPipeError:
-            pass  # ffmpeg has ended, and says why
+            pass  # ffmpeg has ended; its output has the reason
         finally:
             process.stdin.close()
             code = process.wait()
