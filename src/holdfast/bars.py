@@ -140,13 +140,13 @@ class Bar:
 
     def advance(self, env_steps: int) -> None:
         """Within an epoch: only advance the bar."""
-        self.pace.saw(env_steps)
+        self.pace.record(env_steps)
         if self.live:
             self.progress.update(self.task, completed=min(env_steps, self.total))
 
     def write(self, env_steps: int, metrics: Row) -> None:
         self.row = metrics
-        self.pace.saw(env_steps, epoch_ended=True)
+        self.pace.record(env_steps, epoch_ended=True)
         if self.live:
             self.progress.update(self.task, completed=min(env_steps, self.total))
             self.display.update(self.table())
@@ -222,7 +222,7 @@ class Pace:
         self.first: float | None = None
         """The pace of the first epoch's own steps."""
 
-    def saw(self, steps: int, epoch_ended: bool = False) -> None:
+    def record(self, steps: int, epoch_ended: bool = False) -> None:
         """Record the number of steps made by now."""
         mark = (time.monotonic(), steps)
         if epoch_ended and not self.epochs:

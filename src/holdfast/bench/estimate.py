@@ -71,7 +71,7 @@ def effort(cells: Sequence[Cell], out: Path, jobs: int) -> Effort:
         pace = paces.get((run.name, run.env)) or paces.get(("", run.env))
         known += pace is not None
         if pace is None or run.env not in timed:
-            timed[run.env] = timed.get(run.env) or _looked_at(run, pace is None)
+            timed[run.env] = timed.get(run.env) or _timed(run, pace is None)
         if pace is None:
             pace = 1.0 / (1.0 / timed[run.env][0] + LEARNING)
         needs.append(START_UP + left / pace)
@@ -90,7 +90,7 @@ def _paces(cells: Sequence[Cell], out: Path) -> dict[tuple[str, str], float]:
     return {key: float(np.median(values)) for key, values in seen.items()}
 
 
-def _looked_at(run: Run, timed: bool, seconds: float = 0.3) -> tuple[float, float]:
+def _timed(run: Run, timed: bool, seconds: float = 0.3) -> tuple[float, float]:
     """(steps per second of the environments alone, under random actions; bytes of a checkpoint)."""
     env = open_env(run, trusted=True)
     try:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def command(args: list[str]) -> None:
     """holdfast train ALGO ENV [options], or with --from RUN or --config RUN/run.json instead"""
-    from holdfast.cli.options import HELP, first_look, gives_epochs, parse_run
+    from holdfast.cli.options import HELP, gives_epochs, parse_first, parse_run
 
     # In two steps: the options are the settings of the algorithm, which ALGO, --from or --config
     # has to name before they can be parsed.
     names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
-    first = first_look(args)
+    first = parse_first(args)
     given = [
         flag for flag, value in (("--from", first.origin), ("--config", first.config)) if value
     ]

@@ -23,7 +23,7 @@ class StorageError(CheckpointError):
     """A storage cannot be read or written after several attempts; local files are kept."""
 
 
-class Gone(StorageError):
+class MissingFile(StorageError):
     """A file that does not exist, or was removed."""
 
 
@@ -42,7 +42,7 @@ class Disk:
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError as error:
-            raise Gone(f"'{self.path}' lacks a file that it listed ({name}).") from error
+            raise MissingFile(f"'{self.path}' lacks a file that it listed ({name}).") from error
 
     def write(self, name: str, content: bytes) -> None:
         target = self.path / confined(name)
@@ -101,7 +101,7 @@ class Remote:
             except StorageError:
                 raise
             except Exception as error:  # clients of storages have errors of their own
-                kind = Gone if isinstance(error, FileNotFoundError) else StorageError
+                kind = MissingFile if isinstance(error, FileNotFoundError) else StorageError
                 if attempt == TRIES or isinstance(error, PermissionError | FileNotFoundError):
                     raise kind(
                         f"'{self.uri}' cannot be {what} ({type(error).__name__}: {error}), after "

@@ -19,7 +19,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from holdfast.cluster.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
+from holdfast.cluster.places import (
+    TRIES,
+    Disk,
+    MissingFile,
+    Place,
+    Remote,
+    StorageError,
+    is_uri,
+    place_of,
+)
 from holdfast.records.zoo import checked, is_zoo
 
 Files = dict[str, bytes | None]
@@ -99,7 +108,7 @@ def contents(place: Place, small: bool = False) -> Files:
     for _ in range(TRIES):
         try:
             return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
-        except Gone:
+        except MissingFile:
             continue
     return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
 

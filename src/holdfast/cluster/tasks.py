@@ -192,15 +192,15 @@ def work(config: Mapping[str, Any], files: Files, storage: str | None) -> Iterat
             for _ in training(folder, config):
                 if saved_epochs(folder) != saved:
                     saved = saved_epochs(folder)
-                    yield handed(box, place, files)
-            yield handed(box, place, files)
+                    yield driver_files(box, place, files)
+            yield driver_files(box, place, files)
         except StorageError:
             kept = contents(Disk(folder))
             yield kept | _dropped(files, kept)
             raise
 
 
-def handed(box: Outbox, place: Place | None, given: Files) -> Files:
+def driver_files(box: Outbox, place: Place | None, given: Files) -> Files:
     """The driver's files: all, or with a storage all but checkpoints, whose old copies are
     removed.
     """

@@ -223,13 +223,13 @@ class FirstOrder:
             new = unravel(fits[0].params).outputs(batch.obs)
             return done + 1, fits, batch.weight @ old.kl(outputs, new), losses.mean(0)
 
-        def going(state: _Pass) -> Array:
+        def continues(state: _Pass) -> Array:
             # written so that a KL that is not a number ends the loop
             return (state[0] < self.passes) & ((state[0] == 0) | (state[2] <= self.kl_stop))
 
         zero = jnp.zeros((), batch.weight.dtype)
         first = jnp.zeros((), jnp.int32), start, zero, jnp.zeros(len(parts), zero.dtype)
-        done, end, kl, losses = jax.lax.while_loop(going, one_pass, first)
+        done, end, kl, losses = jax.lax.while_loop(continues, one_pass, first)
         return end, losses, {"kl": kl, "passes": done}
 
 

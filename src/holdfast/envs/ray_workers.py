@@ -87,7 +87,7 @@ class RayPeer:
             raise Disconnected
         try:
             while not self.ray.wait([self.pending], timeout=LOOK)[0]:
-                self._tell_of_waiting()
+                self._report_waiting()
                 if on_progress is not None:
                     on_progress(self.ray.get(self.actor.steps.remote()))
             self.asked = math.inf
@@ -96,7 +96,7 @@ class RayPeer:
             self.reason = first_line(error)
             raise Disconnected from error
 
-    def _tell_of_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         """Report an actor that has never answered, once."""
         if time.monotonic() - self.asked > PATIENCE:
             self.asked = math.inf

@@ -164,7 +164,7 @@ def large_beta(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choic
     return worst
 
 
-def what_is_left(
+def reduced_radius(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
     """How far the KL of an update is above δ(β) = δ − Σ β Ψ, or below it if the divergence is δ."""
@@ -219,7 +219,7 @@ GEOMETRY: dict[str, tuple[Check, float]] = {
     "∇²D̄_C = ∇²D_C = G_C": (divergences_curve_as_the_gramian, 1e-7),
     "trust regions are nested in β": (nested_in_beta, 1e-7),
     "as β → ∞ nothing is spent": (large_beta, 1e-3),
-    "δ(β) = δ − βΨ bounds the KL of the update": (what_is_left, 1e-7),
+    "δ(β) = δ − βΨ bounds the KL of the update": (reduced_radius, 1e-7),
     "plain steps θ + εG⁺∇V follow the flow": (plain_steps, 1e-6),
     "as β falls the update tends to CPO's": (falling_beta, 1e-4),
 }

@@ -43,7 +43,7 @@ def ideal_update(
         centred = pull - np.sum(pull * pi, axis=1, keepdims=True)
         return -float(np.sum(pull * pi)), -(pi * centred).reshape(-1)
 
-    least = _where_lines_start(cmdp, old, geometry, radius)
+    least = _line_starts(cmdp, old, geometry, radius)
     room = lambda flat: _room(cmdp, old, geometry, radius, least, flat.reshape(shape))
     limit = {"type": "ineq", "fun": lambda x: room(x)[0], "jac": lambda x: room(x)[1]}
     options = {"maxiter": 300, "ftol": 1e-14}
@@ -51,13 +51,11 @@ def ideal_update(
     for start in (old.policy, update(cmdp, old.policy, radius, "ctrpo", geometry).policy):
         theta = np.log(np.maximum(start, 1e-12)).reshape(-1)
         result = _solve(gain, theta, jac=True, constraints=[limit], method="SLSQP", options=options)
-        found.append(_pulled_in(cmdp, old, geometry, radius, result.x.reshape(shape)))
+        found.append(_inside_region(cmdp, old, geometry, radius, result.x.reshape(shape)))
     return max(found, key=lambda pi: float(np.sum(pull * pi)))
 
 
-def _where_lines_start(
-    cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float
-) -> Floats:
+def _line_starts(cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float) -> Floats:
     """Slacks [K] at which D_φ alone exceeds the radius; beyond them it is continued as a straight
     line.
 
@@ -96,7 +94,7 @@ def _room(
     return radius - total, -slope.reshape(-1)
 
 
-def _pulled_in(
+def _inside_region(
     cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float, theta: Floats
 ) -> Floats:
     """The last policy on the line from π_k, in logits, inside the true region."""

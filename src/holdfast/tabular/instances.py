@@ -139,7 +139,7 @@ def gridworld(
     marks = np.array([rows[i][j] for i, j in cells])
     _check_layout(rows, marks)
     entries = [
-        (index[cell] * 4 + action, index[_land(cell, turn, index)], prob)
+        (index[cell] * 4 + action, index[_next_cell(cell, turn, index)], prob)
         for cell in cells
         for action in range(4)
         for turn, prob in _turns(action, slip if rows[cell[0]][cell[1]] != "G" else None)
@@ -175,7 +175,7 @@ def _turns(action: int, slip: float | None) -> tuple[tuple[int | None, float], .
     return ((action, 1.0 - slip), ((action - 1) % 4, slip / 2), ((action + 1) % 4, slip / 2))
 
 
-def _land(
+def _next_cell(
     cell: tuple[int, int], move: int | None, index: dict[tuple[int, int], int]
 ) -> tuple[int, int]:
     """The next cell; at walls and edges the agent stays."""

@@ -81,13 +81,13 @@ def _run(
         if step.terminated or step.truncated:
             out.episodes.append((length, step))
             if len(out.episodes) == 1:
-                out.after_end = _dare(env, obs, next(actions))
+                out.after_end = _step_after_end(env, obs, next(actions))
             out.failed_in = "reset"
             obs, length = deepcopy(reset_env(env)), 0
             out.firsts.append(obs)
 
 
-def _dare(env: Any, obs: Any, action: Any) -> Transition | None:
+def _step_after_end(env: Any, obs: Any, action: Any) -> Transition | None:
     """Step after the end of an episode; environments may refuse."""
     try:
         return step_env(env, obs, action)

@@ -82,7 +82,7 @@ def open_view(
         env = open_env(alone, source, cost, to_evaluate=True)
         bare = env.inner if isinstance(env, Budgeted) else env
         if not isinstance(bare, Simulated) or mode == "none":
-            return _blind(env)
+            return _undrawn(env)
         try:
             return _native(env, bare, mode)
         except RuntimeError as error:  # its message names the package to install
@@ -96,7 +96,7 @@ def open_view(
         return View(env, None, lambda: time.sleep(PACE), single.close)
     if shown in ("rgb_array", "rgb_array_list"):
         return View(env, lambda: _pixels(single), None, single.close)
-    return _blind(env, getattr(single, "close", None))
+    return _undrawn(env, getattr(single, "close", None))
 
 
 def make_visible(source: Any, mode: Mode, args: Mapping[str, object] | None = None) -> Any:
@@ -162,7 +162,7 @@ def _native(env: VecEnv, drawn: Simulated, mode: Mode) -> View:
     return View(env, painter.frame, None, painter.close)
 
 
-def _blind(env: VecEnv, close: Callable[[], None] | None = None) -> View:
+def _undrawn(env: VecEnv, close: Callable[[], None] | None = None) -> View:
     return View(env, None, None, close or env.close)
 
 

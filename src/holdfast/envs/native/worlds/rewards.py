@@ -77,7 +77,7 @@ def pressed(scene: Scene, distance: Array) -> NDArray[np.bool_]:
     return np.zeros(len(distance), np.bool_) if scene.pressed is None else scene.pressed
 
 
-def round_and_round(scene: Scene) -> Array:
+def tangential_speed(scene: Scene) -> Array:
     """Tangential speed, counter-clockwise, worth most on the circle itself."""
     x, y = scene.robot[:, 0], scene.robot[:, 1]
     u, v = scene.velocity[:, 0], scene.velocity[:, 1]
@@ -100,6 +100,6 @@ REWARDS = {
     "goal": Reward("drive to the goal, again and again", to_goal, near),
     "push": Reward("push the box into the goal, again and again", to_box_and_goal, near),
     "button": Reward("press the button that is the goal, again and again", to_goal, pressed),
-    "circle": Reward("run counter-clockwise along the circle", nothing, never, round_and_round),
+    "circle": Reward("run counter-clockwise along the circle", nothing, never, tangential_speed),
     "run": Reward("run straight ahead", to_finish, never),
 }
