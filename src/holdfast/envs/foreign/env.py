@@ -154,7 +154,7 @@ class ForeignEnv:
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
         self._tape: Tape | None = None
-        self._current = 0  # the environment that is at work
+        self._stepped = 0  # the environment that is at work
         self._obs: Floats = self._empty_obs()
 
     def reset(self, seed: int) -> Floats:
@@ -175,7 +175,7 @@ class ForeignEnv:
         given = to_native(interface.native_actions, action, interface.clip_actions)
         with self._watched(tape):
             for i, env in enumerate(self._envs):
-                self._current = i
+                self._stepped = i
                 done = step_env(env, self._current[i], given[i])
                 self._write(i, done.next_obs, next_obs)
                 reward[i], cost[i] = done.reward, read_cost(interface.cost, done)
@@ -218,14 +218,14 @@ class ForeignEnv:
         given = to_native(
             self._interface.native_actions, action[None], self._interface.clip_actions
         )
-        self._current = i
+        self._stepped = i
         with self._watched(require_reset(self._tape, self._label)):
             done = step_env(self._envs[i], self._current[i], given[0])
             self._write(i, done.next_obs, self._obs)
         return bool(done.terminated or done.truncated)
 
     def _begin(self, i: int, tape: Tape, obs: Floats) -> None:
-        self._current = i
+        self._stepped = i
         with self._watched(tape):
             self._write(i, reset_env(self._envs[i], tape.seed_of(i)), obs)
 
@@ -251,8 +251,8 @@ class ForeignEnv:
         """Add the environment and its step to an error; a step beyond the time limit becomes an
         error.
         """
-        which = lambda: f"environment {self._first + self._current} of {self._label}"
-        place = lambda: f"{which()}, {tape.describe(self._current)}"
+        which = lambda: f"environment {self._first + self._stepped} of {self._label}"
+        place = lambda: f"{which()}, {tape.describe(self._stepped)}"
         with named(place), deadline(self._interface.timeout):
             yield
 
