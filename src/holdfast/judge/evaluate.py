@@ -262,10 +262,10 @@ def evaluate(
             facts_of(env).workers,
             beyond,
         )
-        verdict = result.verdict  # raises where a cost lies outside its bounds
+        judged = result.verdict  # raises where a cost lies outside its bounds
         if on_progress is not None and until_decided:
-            on_progress(wanted, verdict)
-        if not until_decided or verdict.safe != "undecided" or wanted >= max_episodes:
+            on_progress(wanted, judged)
+        if not until_decided or judged.safe != "undecided" or wanted >= max_episodes:
             return result
         wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)
 

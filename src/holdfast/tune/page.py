@@ -104,9 +104,9 @@ def write_page(out: Path, study: Study, trials: Sequence[Trial], proof: Sequence
     title = f"{run.name} on {run.env}: {len(trials)} trials of {run.steps:,} steps"
     parts = [f"<h1>{show(title)}</h1>", _meaning(study), _picture(trials)]
     if best is not None:
-        title = "The winner" if best.safe else "No trial is safe; the one nearest to its limit"
+        heading = "The winner" if best.safe else "No trial is safe; the one nearest to its limit"
         found = f"return {best.value:.4g}, {_excess(study, best)}"
-        parts.append(f"<h2>{title}: {best.name}, {show(found)}</h2>")
+        parts.append(f"<h2>{heading}: {best.name}, {show(found)}</h2>")
         parts.append(f"<pre>{show(chr(10).join(proof))}</pre>")
         parts.append(
             "<p>It is the best of many on one seed, so its numbers are too optimistic: the suite "
