@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the prose of pages and help: no sentence over 30 words, no phrase of the list below.
+"""Check the prose of pages, docstrings and errors: no sentence over 30 words, no banned phrase.
 
 python .ci/sentences.py [FILE ...]
 
-It reads the Markdown pages, and the docstrings of the modules whose docstrings become help. It
-leaves out code, generated blocks and mathematics. A piece of inline code, a formula or a link's
-address counts as one word; a cell of a table, an item of a list and a heading end a sentence.
+It reads the Markdown pages, the docstrings of the package, and the texts of its errors and
+warnings. It leaves out code, generated blocks and mathematics. A piece of inline code, a formula, a
+link's address or a value in an error counts as one word; a cell of a table, an item of a list and a
+heading end a sentence. An error is value, reason and remedy in one sentence, so it may have more
+words.
 """
 
 import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 30
+LONGEST_ERROR = 45
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md")
 EDITED_APART = ("docs/holding.md", "docs/default.md", "docs/generated")
 """Pages that this check does not read yet, or that are written at build time."""
 REGISTER = "src/holdfast/register.py"
-MODULES = (
+MODULES = "src/holdfast/**/*.py"
+HELP = (
     "src/holdfast/settings.py",
     "src/holdfast/run.py",
     REGISTER,
@@ -33,6 +37,7 @@ MODULES = (
     "src/holdfast/core/multiplier.py",
     "src/holdfast/core/trust_region.py",
 )
+"""Modules whose docstrings become help."""
 
 BANNED: dict[str, str] = {
     r"\b(?:says?|said|tells?|telling|told|speaks?|spoken)\b": "data do not speak: write shows, "
@@ -43,6 +48,12 @@ BANNED: dict[str, str] = {
     r"\b(?:fate|foretold|foretells?)\b": "write: exit reason, predicted, predicts",
     r"\bfor the worse\b": "write: that raises the cost",
     r"\bone's own\b": "write: your own",
+    r"\bwhat bec(?:omes?|ame) of\b": "name the result",
+    r"\bnow and then\b": "write: from time to time",
+    r"\b[Ww]hoever\b": "name the subject",
+    r"\b[Ww]hat (?:is|was|has been) (?:told|asked|gone|left|said|handed)\b": "name the thing: the "
+    "answer, the request, the rest",
+    r"\bas (?:one|it|they) likes?\b": "write: freely, or optional",
 }
 """Phrase, as a regular expression → what to write instead."""
 CODES = {r"\bD\d+\b": "a code of the deviation register: name the setting"}
@@ -124,25 +135,55 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
             yield value.lineno, inspect.cleandoc(value.value)
 
 
+def messages(source: str) -> Iterator[tuple[int, str]]:
+    """The texts of a module's errors and warnings, each with its line; a value is `x`."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Raise(exc=ast.Call(args=args)):
+                pass
+            case ast.Call(func=ast.Attribute(attr="warn" | "warning"), args=args):
+                pass
+            case _:
+                continue
+        for text in args:
+            if isinstance(text, ast.JoinedStr):
+                yield text.lineno, "".join(_shown(part) for part in text.values)
+            elif isinstance(text, ast.Constant) and isinstance(text.value, str):
+                yield text.lineno, text.value
+
+
+def _shown(part: ast.expr) -> str:
+    return str(part.value) if isinstance(part, ast.Constant) else "`x`"
+
+
 def faults(place: str, text: str) -> list[Fault]:
-    """The faults of a page, or of a module's docstrings."""
-    parts = docstrings(text) if place.endswith(".py") else [(1, text)]
-    banned = BANNED | (CODES if place.endswith(".py") and place != REGISTER else {})
-    found: list[Fault] = []
-    for first, part in parts:
-        for line, sentence in sentences(part, first):
-            count = words(sentence)
-            if count > LONGEST:
-                found.append(Fault(f"{place}:{line}", f"{count} words", sentence))
-            for phrase, instead in banned.items():
-                if re.search(phrase, sentence):
-                    found.append(Fault(f"{place}:{line}", instead, sentence))
-    return found
+    """The faults of a page, or of a module's docstrings and errors."""
+    if not place.endswith(".py"):
+        return _faults(place, sentences(text), LONGEST, BANNED)
+    help_text = place != REGISTER and any(Path(place).match(pattern) for pattern in HELP)
+    docs = [found for line, part in docstrings(text) for found in sentences(part, line)]
+    errors = [(line, found) for line, part in messages(text) for found in _split(part)]
+    banned = BANNED | (CODES if help_text else {})
+    return [*_faults(place, docs, LONGEST, banned), *_faults(place, errors, LONGEST_ERROR, BANNED)]
+
+
+def _faults(
+    place: str, found: Iterable[tuple[int, str]], longest: int, banned: dict[str, str]
+) -> list[Fault]:
+    wrong: list[Fault] = []
+    for line, sentence in found:
+        count = words(sentence)
+        if count > longest:
+            wrong.append(Fault(f"{place}:{line}", f"{count} words", sentence))
+        for phrase, instead in banned.items():
+            if re.search(phrase, sentence):
+                wrong.append(Fault(f"{place}:{line}", instead, sentence))
+    return wrong
 
 
 def checked() -> list[Path]:
     """The files that must pass."""
-    pages = [page for pattern in (*PAGES, *MODULES) for page in sorted(ROOT.glob(pattern))]
+    pages = [page for pattern in (*PAGES, MODULES) for page in sorted(ROOT.glob(pattern))]
     names = [str(page.relative_to(ROOT)) for page in pages]
     return [
         page for page, name in zip(pages, names, strict=True) if not name.startswith(EDITED_APART)

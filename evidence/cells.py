@@ -152,7 +152,7 @@ def read_causes(file: Path) -> dict[str, str]:
     return {name.strip(): why.strip() for name, _, why in pairs}
 
 
-def told_cells(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> str:
+def cells_table(results: Path, theirs: Mapping[int, Sequence[Outcome]]) -> str:
     """The part of docs/reproduction.md that needs the published runs."""
     cells = compared(results / "reproduction", theirs)
     if not cells:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cells import compared, draw_cells, half_and_whole, told_cells
+from cells import cells_table, compared, draw_cells, half_and_whole
 from holdfast.records.statistics import Array, Estimate, bootstrap, iqm, mean
 from kept import Outcome, column, grouped, keep, logs, not_run, outcomes, published
 from paired import DEFAULT, WHITE, again, beside, crossings, demo, finals, screened, slow
@@ -107,7 +107,7 @@ def filled(rows: Rows) -> str:
     return markdown(rows) if len(rows) > 1 else "Not run yet.\n"
 
 
-def told_not_run(results: Path) -> str:
+def not_run_text(results: Path) -> str:
     """What is missing, and the command for it; what is finished stays as it is."""
     missing = not_run(results)
     if not missing:
@@ -188,7 +188,7 @@ def write(root: Path, source: Path | None) -> None:
     ours = outcomes(results / "ours", STEPS)
     draw(ours, root / "docs" / "images" / "ours.png")
     draw_noise(results / "slow", root / "docs" / "images" / "noise_time.png")
-    pages = told_evidence(results)
+    pages = evidence_texts(results)
     if source:
         theirs, ends = published(source, STEPS), published(source, LAST)
         pages["docs/holding.md"] |= {
@@ -198,7 +198,7 @@ def write(root: Path, source: Path | None) -> None:
         }
         beside = half_and_whole(source)
         pages["docs/reproduction.md"] |= {
-            "cells": told_cells(results, beside),
+            "cells": cells_table(results, beside),
             "updates": markdown(size_table(results / "reproduction", source)),
         }
         draw_cells(
@@ -209,23 +209,23 @@ def write(root: Path, source: Path | None) -> None:
         put(root / page, parts)
 
 
-def told_evidence(results: Path) -> dict[str, dict[str, str]]:
+def evidence_texts(results: Path) -> dict[str, dict[str, str]]:
     """Page → its parts that need no published runs."""
     sentence, rows = demo(results / "demo_seeds.csv")
     holding = {
         "short": short_table(outcomes(results / "ours", STEPS)),
         "slow": filled(unseen_seeds(results)),
-        "not_run": told_not_run(results / "slow"),
+        "not_run": not_run_text(results / "slow"),
         "finals": filled(finals(results / "ours", results / "again")),
         "again": filled(again(outcomes(results / "ours"), outcomes(results / "again"))),
-        "long_not_run": told_not_run(results / "ours-long"),
+        "long_not_run": not_run_text(results / "ours-long"),
         "noise": filled(beside(slow(results), WHITE)),
         "ablation": markdown(beside(outcomes(results / "holding"), "c-trpo")),
-        "ablation_not_run": told_not_run(results / "holding"),
+        "ablation_not_run": not_run_text(results / "holding"),
         "unseen": filled(beside(outcomes(results / "unseen"), "c-trpo_preset=published")),
-        "unseen_not_run": told_not_run(results / "unseen"),
+        "unseen_not_run": not_run_text(results / "unseen"),
         "rivals": filled(beside(rivals(results), "c-trpo")),
-        "rivals_not_run": told_not_run(results / "rivals"),
+        "rivals_not_run": not_run_text(results / "rivals"),
         "demo": sentence + markdown(rows),
     }
     folders = {"default": results / "ours", "published": results / "reproduction"}
@@ -236,7 +236,7 @@ def told_evidence(results: Path) -> dict[str, dict[str, str]]:
     return {
         "docs/holding.md": holding,
         "docs/default.md": made,
-        "docs/reproduction.md": {"not_run": told_not_run(results / "reproduction")},
+        "docs/reproduction.md": {"not_run": not_run_text(results / "reproduction")},
     }
 
 

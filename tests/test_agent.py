@@ -149,7 +149,7 @@ def test_what_is_not_finite_raises(bad):
 )
 def test_another_observation_is_refused(kind, obs):
     agent = untrained(OBSERVATIONS[kind], ACTIONS["discrete"])
-    told = "no observation of the environment that was trained on"
+    told = "not an observation of the training environment"
     with pytest.raises(ValueError, match=told) as caught:
         agent.predict(obs)
     assert "-1 axes" not in str(caught.value)
@@ -237,7 +237,7 @@ def test_what_is_no_observation_is_no_order(acted, tmp_path):
     whole = {"bits": rows[0]["bits"], "kinds": rows[0]["kinds"]}
     for where, told in (
         ((np.full((2, 3), np.nan), 2), "not finite"),
-        ((np.zeros((2, 3)), 9), "none of its choices"),
+        ((np.zeros((2, 3)), 9), "not one of its choices"),
         ((np.zeros((3, 2)), 2), r"where/0 has shape \(3, 2\); this policy takes \(2, 3\)"),
         ((np.zeros((2, 3)),), r"lacks the part \['where', 1\]"),
     ):

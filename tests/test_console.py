@@ -44,7 +44,7 @@ def test_displays_show_names_as_they_are(name):
     bar.write(5, ROW)
     bar.close()
     with bars.FilmBar(console=out) as film:
-        film.say(name)
+        film.report(name)
     with bars.EvaluationBar(1, console=out) as shown:
         shown.progress.update(shown.task, description=name)
     print_findings([Finding("error", name, name, name)], out)

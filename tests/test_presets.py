@@ -66,7 +66,7 @@ def test_every_row_concerns_some_algorithm():
     """A row whose types lack its setting would be switched off without a word."""
     runs = [make_run(name, env="SafetyPointPush1-v0") for name in ALGORITHMS]
     for row in REGISTER:
-        concerned = [run for run in runs if row.concerns(run.algorithm, run.env)]
+        concerned = [run for run in runs if row.applies_to(run.algorithm, run.env)]
         assert any(row.setting in preset_changes(run, "published") for run in concerned), row
 
 

@@ -98,14 +98,14 @@ def described(name: str, thing: Any) -> list[str]:
         rows = [(f"`{f.name}`", told.get(f.name, "")) for f in dataclasses.fields(thing)]
         parts.append(table(("field", "meaning"), [row for row in rows if row[1]]))
     for method, function in vars(thing).items():
-        if method[0] != "_" and (text := told_of(function)):
+        if method[0] != "_" and (text := docstring_of(function)):
             call = getattr(function, "__func__", function)
             shown = signature(f"{name}.{method}", call) if inspect.isfunction(call) else ""
             parts += [f"#### {name}.{method}", shown, document(text)]
     return parts
 
 
-def told_of(member: Any) -> str:
+def docstring_of(member: Any) -> str:
     """The docstring of a method or property; none for plain attributes."""
     kinds = (property, classmethod, staticmethod)
     return (member.__doc__ or "") if inspect.isfunction(member) or isinstance(member, kinds) else ""

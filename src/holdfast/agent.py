@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python in the words people know: construct, learn, predict, evaluate, save, load.
+"""The Python interface: construct, learn, predict, evaluate, save, load.
 
-Long, since it is the whole face of the library: each method is its arguments, what they mean, and a
-call of what does the work.
+This file is long because it is the whole public interface. Each method documents its arguments and
+calls the function that does the work.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from holdfast.judge.evaluate import (
     Limits,
     OnEpisodes,
     evaluate,
-    judged_by,
+    evaluation_limits,
     limits_elsewhere,
 )
 from holdfast.judge.perturb import Perturbation, perturbed
@@ -60,7 +60,8 @@ from holdfast.train import Epoch, train
 from holdfast.train.environment import Given, Spaces, open_env, with_fitting_epochs
 from holdfast.train.state import State, actor_of
 
-ALONE = "One environment, as an instance was given; pass its class or id to train with more."
+ALONE = "One environment, because an instance cannot be copied; pass its class or id to train "
+"with more."
 
 
 class Agent:
@@ -87,20 +88,21 @@ class Agent:
         self.evaluations: list[Row] = []
         """One row for each evaluation while training (`evaluate_every`)."""
         self._place: Path | None = None
-        """The run folder, where there is one."""
+        """The run folder; None: the agent is only in memory."""
         self._given: Given = (None, None)
         """Environment and cost function, as they were passed to `learn`."""
         self._trusted = False
         self._sampling: tuple[State | None, int, Iterator[Any]] | None = None
-        """The state and the number of observations that a stream of noise belongs to."""
+        """The state and the number of observations for which the noise stream was made."""
 
     @property
     def metrics(self) -> list[dict[str, float | int]]:
         """One row for each epoch so far: the columns of progress.csv by name.
 
         `ep_return`, `ep_cost` and `ep_length` are means of episodes, smoothed as published codes
-        do; `ep_return_raw` and `ep_cost_raw` of the epoch alone; `cost_regret_raw` sums what was
-        above the limits. docs/training.md explains all columns; `history()` is the same as a table.
+        do. `ep_return_raw` and `ep_cost_raw` are means of the epoch alone. `cost_regret_raw` is the
+        sum of all costs above the limits. docs/training.md explains all columns; `history()` is the
+        same as a table.
         """
         return self._rows
 
@@ -119,10 +121,10 @@ class Agent:
         return plot_columns(self.history(), self.run, limits, target, "this agent", judged)
 
     def certify(self, out: str | Path | None = None, **how: Any) -> tuple[Path, Path]:
-        """Judge the policy and write a model card, card.html and card.json: their paths.
+        """Judge the policy and write a model card; returns the paths of card.html and card.json.
 
-        The agent must lie in a run folder (`learn(out=...)`, `save` or `load`); the card goes into
-        its folder `card` or into `out`. Other arguments are those of
+        The agent must have a run folder (`learn(out=...)`, `save` or `load`). The card is written
+        into its folder `card`, or into `out`. Other arguments are those of
         `holdfast.ship.certify.certify`: `episodes`, `until_decided`, `perturb`, `film`, ...
         """
         self._trained()
@@ -162,12 +164,16 @@ class Agent:
         """Train on an environment: a name, a Gymnasium factory or instance, or a batch.
 
         `settings` are those of `Run` and of the algorithm (`cost_limit=`, `limits=`, `seed=`, ...).
-        With `out` the run is kept in a folder that `holdfast resume` and `report` understand.
-        An agent that has learned already, or was loaded, learns `total_steps` more, by default on
-        the same environment; `trust_env` allows a loaded one to import what its run names. `out`
-        may be the folder that it was loaded from. `tensorboard` is a folder for events, `wandb` a
-        project of Weights & Biases (with `out`); `callback` is given each `Epoch` and ends the
-        training, in order, where it returns False. Without `epoch_steps` epochs fit the task.
+        With `out` the run is kept in a folder that `holdfast resume` and `report` read. It may be
+        the folder from which the agent was loaded.
+
+        An agent that has already learned, or was loaded, learns `total_steps` more, by default on
+        the same environment. `trust_env` allows a loaded agent to import the code that its run
+        names.
+
+        `tensorboard` is a folder for event files. `wandb` is a project of Weights & Biases and
+        needs `out`. `callback` receives each `Epoch`; training stops in order when it returns
+        False. Without `epoch_steps`, epochs are fitted to the task.
         """
         if wandb is not None and out is None:
             raise ValueError(f"wandb={wandb} keeps its id in the run folder: give out= too.")
@@ -233,7 +239,9 @@ class Agent:
 
     @staticmethod
     def _is_alone(env: object) -> bool:
-        """Whether it is one instance, of which there is no second; a functional one serves many."""
+        """Whether it is a single instance, which cannot be copied; a functional environment can be
+        batched.
+        """
         return is_given(env) and not is_vectorised(env) and not is_functional(env)
 
     def _next_run(self, given: Given, steps: int, settings: dict[str, Any]) -> Run:
@@ -260,13 +268,13 @@ class Agent:
             run = configure(self.run, **(known | {"steps": done + steps} | settings))
         if run.limits and settings.get("cost_limit") is not None:
             raise ValueError(
-                f"cost_limit={run.cost_limit} would limit nothing, as there are limits by name: "
+                f"cost_limit={run.cost_limit} has no effect beside limits by name: "
                 f"give limits={dict.fromkeys(run.limits, run.cost_limit)}."
             )
         return run
 
     def _folder(self, path: Path, batch: VecEnv) -> Folder:
-        """A new folder with what was learned so far, or the one where it lies already."""
+        """A new folder with the training state so far, or the folder that has it already."""
         state, spaces = self.state, self.spaces
         if state is None or spaces is None or not (path / "run.json").exists():
             folder = create(path, self.run, batch)
@@ -277,13 +285,13 @@ class Agent:
         return folder
 
     def _adopt(self, run: Run, spaces: Spaces) -> None:
-        """Take the environment's spaces; what was learned on others cannot go on here."""
+        """Store the environment's spaces; a state of other spaces cannot continue here."""
         before = self.spaces
         if self.state is not None and before is not None:
             if not before.fits(spaces) or len(self.state.obs) != run.num_envs:
                 raise ValueError(
-                    "this agent learned on other spaces, constraints or num_envs and cannot go on "
-                    "here; make a new Agent."
+                    "this agent learned on other spaces, constraints or num_envs and cannot "
+                    "continue here; make a new Agent."
                 )
         self.run, self.spaces = run, spaces
 
@@ -296,20 +304,22 @@ class Agent:
         noise: Any = None,
         budget: Any = None,
     ) -> Any:
-        """The action for one observation, or for many, as the environment gives and takes them.
+        """The action for one observation, or for several, in the environment's own form.
 
-        Many are what a `VectorEnv` gives: each part has a leading axis. Actions always lie in the
-        action space; NaN or infinity in an observation raises.
+        Several observations have a leading axis in each part, as in a `VectorEnv`. Actions are
+        always inside the action space; NaN or infinity in an observation raises ValueError.
 
-        With `deterministic=False` actions are sampled, as in training: the noise may last several
-        steps, so it goes on from call to call. With `seed` a single action is drawn, and
+        With `deterministic=False` actions are sampled, as in training. The noise may last several
+        steps, so its state is kept between calls. With `seed` a single action is drawn;
         `noise=next(stream)` with `stream = agent.noise(seed)` repeats a whole episode.
 
-        A policy that remembers (encoder="gru") returns (action, memory): pass the memory with the
-        next observation, and None where an episode begins; of many, 0 in the rows where one does.
+        A policy with a memory (encoder="gru") returns (action, memory). Pass the memory with the
+        next observation, and None at the start of an episode. In a batch, set the rows of new
+        episodes to 0.
 
-        A policy with a limit beyond the mean needs `budget`, the share of it that is left, between
-        -1 and 1: (b - cost so far) / b, a number for each such limit (of many, a row for each).
+        A policy with a limit beyond the mean needs `budget`, its remaining share between -1 and 1:
+        (b - cost so far) / b. It is a number for each such limit (in a batch, a row for each
+        observation).
         """
         spaces = self._trained()[1]
         flat, single = read_observations(spaces.native_observation, obs)
@@ -345,13 +355,13 @@ class Agent:
     ) -> Evaluation:
         """Fresh episodes on `env` (by default the one trained on), with a verdict on safety.
 
-        `limits` judges by others than those of training, one or some by name, each a number or a
-        text such as "25 worst 5%"; without them another task is judged by the limits that it
-        declares. `perturb` changes the conditions (see `Perturbation`).
-        `cost_bound` is the most that one episode can cost, where the environment does not know it:
-        a number, or one for each constraint by name. With `until_decided` there follow more
-        episodes, up to `max_episodes`, until safety is proved or disproved. `on_progress` is told,
-        now and then, how many have ended, and what they say.
+        `limits` replaces the limits of training: one limit, or several by name, each a number or a
+        text such as "25 worst 5%". Without it, another task is judged by the limits that it
+        declares. `perturb` changes the conditions (see `Perturbation`). `cost_bound` is the largest
+        possible cost of one episode, if the environment does not declare it: a number, or one for
+        each constraint by name. With `until_decided` more episodes follow, up to `max_episodes`,
+        until safety is proved or disproved. `on_progress` is called from time to time with the
+        number of finished episodes and the verdict so far.
         """
         state, spaces = self._trained()
         run = self.run if env is None else self._elsewhere(env, env_args)
@@ -364,7 +374,9 @@ class Agent:
             if perturb is not None:
                 seen = np.sqrt(state.normaliser.var)
                 unit = np.ones_like(seen) if self.actor().normaliser is None else seen
-                unit[len(unit) - len(spaces.budgets) :] = 0.0  # what is left is counted, not sensed
+                unit[len(unit) - len(spaces.budgets) :] = (
+                    0.0  # the remaining budget is exact, without noise
+                )
                 envs = perturbed(envs, perturb, unit)
             known = {**spaces.limits, **self.run.kinds}
             if limits is None and is_other(self.run.env, run.env):
@@ -372,7 +384,7 @@ class Agent:
             result = evaluate(
                 self.actor(),
                 envs,
-                judged_by(known, limits),
+                evaluation_limits(known, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
@@ -407,10 +419,10 @@ class Agent:
     ) -> Path | None:
         """Film episodes: .gif or .mp4, a plot (.png, .svg, .pdf), or a window without a `path`.
 
-        The episodes are the first of an evaluation with `seed`, or of each of `seeds` the first, or
-        the costliest of `worst_of`. Returns the file; of an environment that has no pictures that
-        is a plot. Where drawing fails it raises `holdfast.ship.film.NotDrawn`. `frames` is the most
-        of an episode.
+        The episodes are the first of an evaluation with `seed`, the first of each of `seeds`, or
+        the costliest of `worst_of`. `frames` is the largest number of frames of an episode. Returns
+        the file; for an environment without pictures it is a plot. If drawing fails it raises
+        `holdfast.ship.film.NotDrawn`.
         """
         state, spaces = self._trained()
         run = self.run if env is None else replace(self.run, env_args=dict(env_args or {}))
@@ -433,13 +445,13 @@ class Agent:
             with FilmBar(quiet=not progress) as bar:
                 if path is not None:
                     return film.write(view, chosen, Path(path), bar.update)
-                film.show(view, chosen, bar.say)
+                film.show(view, chosen, bar.report)
                 return None
         finally:
             view.close()
 
     def _elsewhere(self, env: EnvSource | VecEnv, args: Mapping[str, object] | None) -> Run:
-        """The run with another environment, as many of it as there are."""
+        """The run with another environment and its number of copies."""
         name, own = name_env(env)
         count = (
             num_envs_of(env) if is_vectorised(env) else 1 if is_given(env) else self.run.num_envs
@@ -452,7 +464,7 @@ class Agent:
         return actor_of(self.run, self._trained()[0])
 
     def _stream(self, count: int) -> Iterator[Any]:
-        """The noise of sampled actions, which lasts from call to call."""
+        """The noise of sampled actions; its state is kept between calls."""
         if (
             self._sampling is None
             or self._sampling[0] is not self.state
@@ -462,16 +474,17 @@ class Agent:
         return self._sampling[2]
 
     def noise(self, seed: int | None = None, count: int = 1) -> Iterator[Any]:
-        """Step by step the noise of an episode, or of `count` that run together, for `predict`."""
+        """The noise of each step of an episode, or of `count` parallel episodes, for `predict`."""
         return self.actor().noise(seed, count)
 
     def export(self, path: str | Path, *, double: bool = False, noise: bool = False) -> Agreement:
         """Write the policy for use without Holdfast: .onnx, or .npz with policy.py beside it.
 
-        It takes observations as the environment gives them (of a Dict or Tuple one input for each
-        part) and returns actions as it takes them, always inside the space; they are compared with
-        those of `predict` first. An ONNX file takes and returns float32, or float64 with `double`;
-        with `noise` it has a second output, `sampled`, drawn with the noise that it is given.
+        Its inputs are observations in the environment's own form, for a Dict or Tuple one input for
+        each part. Its outputs are actions inside the action space. They are compared with those of
+        `predict` before the file is written. An ONNX file has inputs and outputs of float32, or
+        float64 with `double`. With `noise` it has a second input, the noise, and a second output,
+        `sampled`.
         """
         state, spaces = self._trained()
         space = spaces.native_action
@@ -491,9 +504,9 @@ class Agent:
         return export(portable, Path(path), double, noise)
 
     def save(self, path: str | Path) -> None:
-        """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` understand.
+        """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` read.
 
-        An earlier save of the same run may be there; later epochs or another run are refused.
+        An earlier save of the same run is replaced; later epochs or another run are refused.
         """
         state, spaces = self._trained()
         write_run(Folder(Path(path), self.run, spaces), state, self.metrics, self.evaluations)
@@ -505,15 +518,15 @@ class Agent:
     def load(cls, path: str | Path, trust_env: bool = False, which: Which = "newest") -> Agent:
         """The agent of a run folder, a path or URI (s3://...), from its newest whole checkpoint.
 
-        `which` may also be "best", the best policy that was safe by its own fresh episodes (see
-        `evaluate_every`), or the epoch of a checkpoint that is kept. `trust_env` allows it to
-        import the environment that the folder names, when it is needed.
+        `which` may also be "best", the best policy that was safe in its own fresh episodes (see
+        `evaluate_every`), or the epoch of a kept checkpoint. `trust_env` allows the import of the
+        environment that the folder names, when it is needed.
         """
         folder = open_folder(local_copy(path))
         state, _ = load_state(folder, which)
         if state is None:
             raise CheckpointError(
-                f"'{path}' holds no checkpoint yet; continue it with `holdfast resume {path}`."
+                f"'{path}' has no checkpoint yet; continue it with `holdfast resume {path}`."
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
@@ -538,7 +551,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[np.float64]
 
 
 def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Settings as `make_run` takes them: a single number of `limits` is the limit of the cost."""
+    """Settings in the form of `make_run`: a single number of `limits` is the limit of the cost."""
     plain: dict[str, Any] = dict(settings)
     limit = plain.get("limits")
     if isinstance(limit, int | float):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What training and an evaluation look like while they run, on a terminal or in a log."""
+"""Progress displays of training, evaluation and filming, on a terminal or in a log."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def training_bar(
     about: str = "",
     words: Callable[[str], str] = str,
 ) -> Bar:
-    """The bar of a run that has made `done` steps; first a line on how it runs, then `about` it.
+    """The progress bar of a run after `done` steps; prints a line on how it runs, then `about`.
 
-    `words` puts the names of settings as the user writes them.
+    `words` converts names of settings to the user's notation.
     """
     title = f"{run.name} on {run.env or 'your environment'}"
     console = plain_console(stderr=True)
@@ -42,29 +42,29 @@ def training_bar(
     chosen = f"preset {run.preset}" if run.preset else "Holdfast's default"
     epochs = f"{run.epochs:,} epochs of {run.epoch_steps:,}" if run.epochs > 1 else "one epoch"
     how = f"{describe_acting(run, env)}{_unused(run, env)}"
-    said = f"{title} ({chosen}): {total:,} steps in {epochs}, {how}"
+    first_line = f"{title} ({chosen}): {total:,} steps in {epochs}, {how}"
     if run.epochs == 1:
         about += words(
             f"\nWarning: one epoch is one update of the policy, after all {total:,} steps"
             f"{_why_so_long(run, env)}; train for more steps, or choose a smaller epoch_steps, to "
             "see it learn."
         )
-    for line in (said, *about.strip().splitlines()):
+    for line in (first_line, *about.strip().splitlines()):
         console.print(Text(line), soft_wrap=True)
     return Bar(total, limits, title, done, console=console, final_from=_final_steps(run))
 
 
 def _why_so_long(run: Run, env: VecEnv) -> str:
-    """Why an epoch has more steps than the run was to have."""
+    """Why an epoch has more steps than the user requested."""
     if run.steps >= run.epoch_steps:
         return ""
     known = is_task(run.env) or env.facts.time_limit is not None
     why = "" if known else ", as no time limit is declared and an episode may be long"
-    return f" ({run.steps:,} were asked for{why})"
+    return f" ({run.steps:,} were requested{why})"
 
 
 def _final_steps(run: Run) -> float:
-    """Steps after which updates only repair costs; infinite where there is no such phase."""
+    """Steps after which updates only repair costs; infinite without such a phase."""
     share = run.algorithm.landing if isinstance(run.algorithm, CTRPO) else 0.0
     whole = run.schedule_epochs
     first = next((i for i in range(whole) if share and i / whole >= 1 - share), math.inf)
@@ -72,13 +72,13 @@ def _final_steps(run: Run) -> float:
 
 
 def decimals(limit: float) -> int:
-    """Digits after the point that show a cost against a limit of this size: 1 of 25, 2 of 0.02."""
+    """Digits after the point of a cost beside a limit of this size: 1 for 25, 2 for 0.02."""
     own = len(f"{limit:.6f}".rstrip("0").partition(".")[2])
     return max(1, min(own, 1 - math.floor(math.log10(limit)) if limit > 0 else 2))
 
 
 def against(cost: float, limit: float) -> str:
-    """A cost in enough digits for its limit; never rounded to the limit or below it from above."""
+    """A cost in enough digits for its limit; a cost above the limit is never rounded down to it."""
     digits = decimals(limit)
     while cost > limit and float(f"{cost:.{digits}f}") <= limit and digits < 9:
         digits += 1
@@ -86,10 +86,10 @@ def against(cost: float, limit: float) -> str:
 
 
 def _unused(run: Run, env: VecEnv) -> str:
-    """Why it does not act in as many processes as were asked for."""
+    """Why it does not use the requested number of worker processes."""
     if run.workers < 2 or env.facts.workers > 1:
         return ""
-    why = "this environment acts in one process"
+    why = "this environment cannot be distributed"
     if run.env in PROBES:
         why = "probe tasks need no workers"
     elif run.num_envs == 1:
@@ -98,7 +98,7 @@ def _unused(run: Run, env: VecEnv) -> str:
 
 
 PHASES = {"improving": "green", "above the limit": "bold red"}
-"""Colours of the words for what an update was for; the others are yellow."""
+"""Colours of the words for the purpose of an update; the others are yellow."""
 
 
 class Bar:
@@ -140,14 +140,14 @@ class Bar:
             self.display.start()
 
     def advance(self, env_steps: int) -> None:
-        """Inside an epoch: move the bar only."""
-        self.pace.saw(env_steps)
+        """Within an epoch: only advance the bar."""
+        self.pace.record(env_steps)
         if self.live:
             self.progress.update(self.task, completed=min(env_steps, self.total))
 
     def write(self, env_steps: int, metrics: Row) -> None:
         self.row = metrics
-        self.pace.saw(env_steps, epoch_ended=True)
+        self.pace.record(env_steps, epoch_ended=True)
         if self.live:
             self.progress.update(self.task, completed=min(env_steps, self.total))
             self.display.update(self.table())
@@ -166,14 +166,14 @@ class Bar:
         )
 
     def regret(self) -> str:
-        """In the digits of the smallest limit; 0 only where there is none."""
+        """In the digits of the smallest limit; 0 only if there is no regret."""
         assert self.row is not None
         digits = max(map(decimals, self.limits.values()), default=1)
         value = self.row["cost_regret_raw"]
         return f"{value:.{digits}f}" if value >= 0.1**digits or not value else f"{value:.1e}"
 
     def phase(self) -> str:
-        """What the last update was for, in a word."""
+        """The purpose of the last update in a word."""
         row = self.row or {}
         above = any(cost > limit for _, cost, limit in costs_of(row, self.limits))
         recovers = bool(row.get("recovering", 0))
@@ -210,21 +210,21 @@ class Bar:
 
 
 class Pace:
-    """Seconds that a step takes, without what only the beginning takes.
+    """Seconds of a step, without the time of compilation.
 
-    The first epoch compiles, before its first step and again in its update. So it speaks only from
-    one of its own steps to another, and is forgotten when an epoch after it has ended.
+    The first epoch compiles before its first step and again in its update. So its pace is measured
+    between two of its own steps, and discarded once a later epoch has ended.
     """
 
     def __init__(self) -> None:
         self.marks: list[tuple[float, int]] = []
-        """(time, steps) from which the pace counts, and the newest."""
+        """(time, steps) from which the pace is measured, and the newest."""
         self.epochs = 0
         self.first: float | None = None
-        """Of the first epoch's own steps."""
+        """The pace of the first epoch's own steps."""
 
-    def saw(self, steps: int, epoch_ended: bool = False) -> None:
-        """Now there are so many steps."""
+    def record(self, steps: int, epoch_ended: bool = False) -> None:
+        """Record the number of steps made by now."""
         mark = (time.monotonic(), steps)
         if epoch_ended and not self.epochs:
             self.first, self.marks = self._between(), []
@@ -263,14 +263,14 @@ def clock(seconds: float | None) -> str:
 
 
 def _progress(*columns: ProgressColumn, quiet: bool, console: Console | None) -> Progress:
-    """A bar that is gone when it is done; nothing in a log."""
+    """A bar that disappears at the end; it prints nothing in a log."""
     console = console or plain_console(stderr=True)
     hidden = quiet or not (console.is_terminal or console.is_jupyter)
     return Progress(*columns, console=console, transient=True, disable=hidden)
 
 
 def _stop(progress: Progress) -> None:
-    """Old versions of rich end a bar that is not shown with an empty line."""
+    """Old versions of rich print an empty line after a hidden bar."""
     if progress.live.is_started:
         progress.stop()
 
@@ -280,18 +280,18 @@ class EvaluationBar:
 
     def __init__(self, episodes: int, quiet: bool = False, console: Console | None = None) -> None:
         columns = TextColumn("{task.completed:,} episodes"), BarColumn()
-        said = TextColumn("{task.description}", markup=False)
-        self.progress = _progress(*columns, said, quiet=quiet, console=console)
+        text = TextColumn("{task.description}", markup=False)
+        self.progress = _progress(*columns, text, quiet=quiet, console=console)
         self.task = self.progress.add_task("", total=episodes)
 
-    def update(self, done: int, said: Verdict | None) -> None:
-        """After `done` episodes, with what they say where that has been worked out."""
-        if said is None:
+    def update(self, done: int, verdict: Verdict | None) -> None:
+        """After `done` episodes, with the verdict if it was computed."""
+        if verdict is None:
             self.progress.update(self.task, completed=done)
             return
-        more = math.ceil(said.more) if math.isfinite(said.more) else None
+        more = math.ceil(verdict.more) if math.isfinite(verdict.more) else None
         total = None if more is None else done + more
-        self.progress.update(self.task, completed=done, total=total, description=closing(said))
+        self.progress.update(self.task, completed=done, total=total, description=closing(verdict))
 
     def __enter__(self) -> EvaluationBar:
         self.progress.start()
@@ -302,7 +302,7 @@ class EvaluationBar:
 
 
 class FilmBar:
-    """Frames drawn so far, or a line on what a window shows."""
+    """Frames drawn so far, or a line on the content of a window."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         columns = TextColumn("{task.description}", markup=False), BarColumn()
@@ -314,8 +314,8 @@ class FilmBar:
     def update(self, done: int, total: int) -> None:
         self.progress.update(self.task, completed=done, total=total, description="drawing")
 
-    def say(self, text: str) -> None:
-        """Instead of the bar, where there is a terminal."""
+    def report(self, text: str) -> None:
+        """A line in place of the bar, on a terminal only."""
         if not self.progress.console.is_terminal:
             return
         if self.progress.live.is_started:
@@ -332,12 +332,12 @@ class FilmBar:
         self.line.stop()
 
 
-def closing(said: Verdict) -> str:
+def closing(verdict: Verdict) -> str:
     """cost 8.1 .. 27.3, limit 25, about 90 more"""
-    each = zip(said.proved.lower, said.proved.upper, said.claims, strict=True)
+    each = zip(verdict.proved.lower, verdict.proved.upper, verdict.claims, strict=True)
     word = lambda claim: "cost" if claim.kind == "mean" else claim.kind
     show = lambda claim, x: f"{x:.1%}" if claim.kind == "chance" else f"{x:.1f}"
     shown = "; ".join(
         f"{word(b)} {show(b, low)} .. {show(b, high)}, limit {b}" for low, high, b in each
     )
-    return shown + (f", about {said.more:,.0f} more" if math.isfinite(said.more) else "")
+    return shown + (f", about {verdict.more:,.0f} more" if math.isfinite(verdict.more) else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How figures look and how they are written: one set of colours, and files without dates."""
+"""Style and writing of figures: one set of colours, and files without dates."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 INK, GREY = "#1b1b1b", "#8a8a8a"
 BLUE, ORANGE, GREEN, RED, PURPLE = "#2f6db5", "#d9822b", "#2a9d74", "#c8443c", "#7b5ea7"
 SERIES = (BLUE, GREEN, ORANGE, RED, PURPLE)
-"""Of curves, in turn."""
+"""Colours of curves, in turn."""
 CONSTRAINTS = (BLUE, GREEN, PURPLE, ORANGE, "#40818f")
-"""Of constraints, in turn; red is what lies above a limit."""
+"""Colours of constraints, in turn; red marks a value above a limit."""
 LIMIT, SAFE, STOPPED = "#c2410c", "#1a8754", "#9aa3b5"
-"""Of limits and what breaks them, of what keeps them, and of what ended early; as on the pages."""
+"""Colours of limits and violations, of values within limits, and of early ends; as on the pages."""
 UNDATED: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def write_formats(figure: Figure, stem: Path, formats: Sequence[str], dpi: int) -> list[Path]:
-    """The figure as `stem` with each suffix; the same figure gives the same files."""
+    """Write the figure as `stem` with each suffix; equal figures give equal files."""
     files: list[Path] = []
     for kind in formats:
         files.append(stem.with_name(f"{stem.name}.{kind}"))

@@ -3,9 +3,9 @@
 
 A finite CMDP is one weighted batch: a row for each (s, a), weighted by the occupancy d(s,a), with
 exact advantages; observations are one-hot states. A linear Categorical policy on these is the
-tabular softmax policy, its weight matrix holds the logits θ[s,a]. Convention N makes the unit
-factor κ (`horizon`) equal to 1, and everything runs in float64: what is left is the algorithm
-itself, judged against the linear programme and the exact updates of `holdfast.tabular`.
+tabular softmax policy; its weight matrix contains the logits θ[s,a]. Convention N makes the unit
+factor κ (`horizon`) equal to 1, and everything is computed in float64. So only the algorithm itself
+is compared with the linear programme and the exact updates of `holdfast.tabular`.
 """
 
 from dataclasses import replace
@@ -41,7 +41,7 @@ def exact_batch(cmdp: FiniteCMDP, policy: ArrayLike) -> Batch:
 
 
 def enumerated(cmdp: FiniteCMDP, found: ExactValues) -> Batch:
-    """The batch of a policy that is evaluated already."""
+    """The batch of a policy with known values."""
     states, actions = cmdp.reward.shape
     as_jax = lambda x: jnp.asarray(x, float)
     value = np.concatenate([found.value_r[None], found.value_c])[:, :, None]
@@ -62,7 +62,9 @@ def enumerated(cmdp: FiniteCMDP, found: ExactValues) -> Batch:
 
 
 def tabular_policy(policy: Floats) -> Categorical:
-    """The linear Categorical policy whose action law in state s is `policy[s]` (all positive)."""
+    """The linear Categorical policy with the action probabilities `policy[s]` (all positive) in
+    state s.
+    """
     if np.any(policy <= 0.0):
         raise ValueError(
             "a softmax policy is positive everywhere, but the smallest entry here is "
@@ -82,11 +84,11 @@ Made = TypeVar("Made", bound=InTrustRegion)
 
 
 def without_damping(algorithm: Made, radius: float | None = None) -> Made:
-    """The algorithm with an exact dense solve in its trust region, and maybe another radius."""
+    """The algorithm with an exact dense solve in its trust region, and perhaps another radius."""
     region = replace(algorithm.region, damping=0.0, solver="dense", kl_average=False)
     if radius is not None:
         region = replace(region, radius=radius)
-    known: Any = algorithm  # a dataclass, which its protocol cannot say
+    known: Any = algorithm  # a dataclass, which a protocol cannot require
     return replace(known, region=region)
 
 
@@ -110,7 +112,9 @@ def exact_run(
 
 
 def _learner(algorithm: Algorithm, cmdp: FiniteCMDP, start: Floats, seed: int) -> Learner:
-    """Logits of the start policy; exact advantages need critics only to be trained jointly."""
+    """Learner with the start policy's logits; its critics matter only to algorithms that fit both
+    jointly.
+    """
     critics = init_critics(jax.random.key(seed), cmdp.num_states, cmdp.num_constraints, (1,))
     wide = lambda x: x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
     policy = tabular_policy(start)

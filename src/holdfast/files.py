@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files: read with care, as others may have written them, and written as a whole or not at all.
+"""Safe reading of files from untrusted sources, and atomic writing.
 
-Every reader of a run folder, a suite or a CMDP begins here, so that a file can neither name another
-one, nor never end, nor fill the memory before anybody has looked at it.
+Every reader of a run folder, a suite or a CMDP starts here. So a file cannot be a link to another
+one, an endless device, or larger than memory.
 """
 
 import json
@@ -17,33 +17,38 @@ from typing import IO, Any, cast
 
 MB = 1 << 20
 LARGEST = 16 * MB
-"""Bytes that a JSON file of a run can have."""
+"""Largest number of bytes of a JSON file of a run."""
 DEEPEST = 100
-"""Levels of nested lists and tables; settings and spaces have a dozen."""
+"""Largest depth of nested lists and tables; settings and spaces have a dozen levels."""
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, AssertionError)
-"""What taking apart data of another form than expected may raise."""
+"""Exceptions that occur when parsed data have an unexpected form."""
 
 
 def reason(error: Exception) -> str:
-    """What was wrong, for the end of a sentence."""
+    """The cause of an error, for the end of a sentence."""
     if isinstance(error, KeyError):
         return f"it lacks {error}"
     return str(error)[:300] or type(error).__name__
 
 
 def content(file: Path, largest: int) -> bytes:
-    """The bytes of a plain file of at most `largest`; a pipe or device would never end."""
+    """The bytes of a plain file of at most `largest`; pipes and devices are refused, as they may
+    never end.
+    """
     found = file.stat()
     if not S_ISREG(found.st_mode):
         raise ValueError(f"'{file}' is not a plain file; replace it by one.")
     if found.st_size > largest:
-        raise ValueError(f"'{file}' is larger than {largest // MB} MB: it holds something else.")
+        raise ValueError(
+            f"'{file}' is larger than {largest // MB} MB, so it cannot be what its "
+            "name suggests; replace it."
+        )
     with file.open("rb") as stream:
         return stream.read(found.st_size)
 
 
 def text(file: Path, largest: int) -> str:
-    """The same as text."""
+    """The text of a plain UTF-8 file of at most `largest` bytes."""
     try:
         return content(file, largest).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -51,7 +56,7 @@ def text(file: Path, largest: int) -> str:
 
 
 def json_value(source: str | bytes, name: object) -> Any:
-    """What JSON text says."""
+    """The data of a JSON text."""
     try:
         return shallow(json.loads(source), name)
     except RecursionError:
@@ -61,7 +66,7 @@ def json_value(source: str | bytes, name: object) -> Any:
 
 
 def shallow(data: Any, name: object) -> Any:
-    """The data themselves, if they are not nested so deeply that walking them could fail."""
+    """The data unchanged; ValueError if they are nested too deeply for a recursive walk."""
     layer: list[Any] = [data]
     for _ in range(DEEPEST):
         layer = [inner for value in layer for inner in _inside(value)]
@@ -77,14 +82,14 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def refuse_links(folder: Path, names: Iterable[str]) -> None:
-    """What lies in a folder must lie there: a link could lead a reader, or a writer, elsewhere."""
+    """Refuse links that point out of a folder, where they would be read or written."""
     home = folder.resolve()
     for name in names:
         place = folder / name
         if place.is_symlink() and not place.resolve().is_relative_to(home):
             raise ValueError(
-                f"'{place}' is a link to '{place.resolve()}', outside of its folder: put there "
-                "what it points to."
+                f"'{place}' is a link to '{place.resolve()}', outside of its folder: replace the "
+                "link by a copy of its target."
             )
 
 
@@ -93,15 +98,18 @@ class CheckpointError(ValueError):
 
 
 def confined(name: str) -> str:
-    """The name, if it stays inside its folder."""
+    """The name, if it is a path inside its folder."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or "\\" in name or ".." in parts or ":" in name:
-        raise CheckpointError(f"'{name}' is no name inside a run folder; the sender is damaged.")
+        raise CheckpointError(
+            f"'{name}' is not a path inside a run folder; the sender is "
+            "damaged, so get the run from another source."
+        )
     return name
 
 
 class Busy(CheckpointError):
-    """Another process writes there."""
+    """Another process writes into the same folder."""
 
 
 if sys.platform == "win32":
@@ -119,7 +127,7 @@ else:
 
 @contextmanager
 def locked(file: Path) -> Generator[bool]:
-    """Hold a lock that ends with this process, however it dies; False if another one holds it."""
+    """Take a lock, released when this process ends in any way; False if another process has it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as handle:
         try:
@@ -133,14 +141,14 @@ def locked(file: Path) -> Generator[bool]:
 
 
 def write_durably(file: IO[bytes], content: bytes) -> None:
-    """Write it, down to the disk."""
+    """Write a file and flush it to the disk."""
     file.write(content)
     file.flush()
     os.fsync(file.fileno())
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Replace a file as a whole or not at all."""
+    """Replace a file atomically."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -157,7 +165,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; one clear sentence if it is missing or damaged."""
+    """The object in a JSON file; ValueError with a remedy if it is missing or damaged."""
     try:
         data = json_value(content(path, LARGEST), path.name)
     except (FileNotFoundError, NotADirectoryError):

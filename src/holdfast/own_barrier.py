@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Barriers of one's own, by object or by name, for training and for the exact toolkit alike.
+"""User-defined barriers, by object or by name, for training and for the exact toolkit.
 
 A name is `file.py:name` or `module:name` of a `Generator`; a generator that is passed as an object
-is recorded as `<its name>`. Looking a name up runs code, so a run folder may only name one with the
-user's consent, as with environments.
+is recorded as `<its name>`. Loading a name runs code, so a name in a run folder needs the user's
+consent, as with environments.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ DEEP = 600.0
 
 
 def use_barrier(given: Generator | str) -> str:
-    """Make a barrier known here, by object or by name; returns what runs record it by."""
+    """Register a barrier, by object or by name; returns the name that run.json records."""
     if isinstance(given, Generator):
         return _register(given, None)
     if given in BARRIERS or given in POTENTIALS:
@@ -42,7 +42,7 @@ def use_barrier(given: Generator | str) -> str:
 
 
 def settled(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with a barrier's name in place of the barrier; the user chose it, so it is used."""
+    """Settings with a barrier's name in place of the barrier, which is registered."""
     given = settings.get("barrier")
     if isinstance(given, Generator) or (isinstance(given, str) and ":" in given):
         return settings | {"barrier": use_barrier(given)}
@@ -50,13 +50,13 @@ def settled(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def barrier_name(algorithm: object) -> str:
-    """The name of the algorithm's own barrier, if it is to be looked up; else nothing."""
+    """The name of the algorithm's user-defined barrier, if it must be loaded; else ""."""
     name = algorithm.barrier if isinstance(algorithm, HasBarrier) else ""
     return "" if name in BARRIERS else name
 
 
 def ensure_barrier(algorithm: object, trusted: bool) -> None:
-    """Look up the barrier that a run names, with consent."""
+    """Load the barrier that a run names, with the user's consent."""
     if name := barrier_name(algorithm):
         if name.startswith("<"):
             raise unknown_barrier(name)
@@ -71,7 +71,7 @@ def _register(generator: Generator, name: str | None) -> str:
 
 
 def potential_of(generator: Generator) -> Potential:
-    """What flows and exact updates need of a generator, in float64."""
+    """The functions of a generator that flows and exact updates need, in float64."""
     exact = lambda f: _in_float64(jax.jit(f))
     return Potential(
         value=exact(generator.value),
@@ -114,7 +114,7 @@ def _at_limit(generator: Generator, slack: Floats) -> Floats:
 
 
 def _shifted(generator: Generator, y0: Array, kappa: Array) -> Array:
-    """y with φ'(y) = φ'(y0) − κ, by bisection in log y; +inf where φ' does not rise as far."""
+    """y with φ'(y) = φ'(y0) − κ, by bisection in log y; +inf if φ' does not rise that far."""
     target = generator.slope(y0) - kappa
     low, high = jnp.broadcast_to(-DEEP, target.shape), jnp.broadcast_to(DEEP, target.shape)
 
@@ -125,7 +125,7 @@ def _shifted(generator: Generator, y0: Array, kappa: Array) -> Array:
 
     low, high = jax.lax.fori_loop(0, 64, halve, (low, high))
     y = jnp.exp(0.5 * (low + high))
-    for _ in range(2):  # Newton's steps mend what the logarithm rounds
+    for _ in range(2):  # Newton's steps correct the rounding of the logarithm
         better = y - (generator.slope(y) - target) / generator.curvature(y)
         y = jnp.where((better > 0.5 * y) & (better < 2.0 * y), better, y)
     return jnp.where(generator.slope(jnp.exp(DEEP)) < target, jnp.inf, y)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process of ours takes and how it ends: packages, cores, compiled functions, signals."""
+"""Resources of a process and its end: packages, cores, compiled functions, signals."""
 
 import importlib
 import importlib.metadata
@@ -15,24 +15,24 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 DISTRIBUTION = "holdfast-rl"
-"""What pip calls us: the package index has another project under our own name."""
+"""The distribution's name: the package index has another project called holdfast."""
 OTHERS = ("jax", "jaxlib", "optax", "numpy", "mujoco", "gymnasium")
 PACKAGES = {"holdfast": DISTRIBUTION} | dict(zip(OTHERS, OTHERS, strict=True))
-"""What results depend on, and its distribution."""
+"""Packages that results depend on, and their distributions."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Environment variables that say on how many threads numerical libraries run."""
+"""Environment variables with the number of threads of numerical libraries."""
 WORTH_KEEPING = 0.1
-"""Seconds that a function takes to compile, at least, where that is kept."""
+"""Shortest compilation, in seconds, that the cache on disk keeps."""
 KEPT = 8
-"""Different values for which a process keeps what one function compiles."""
+"""How many compiled versions of one function a process keeps."""
 CHECKOUT = Path(__file__).parents[2]
-"""Where the package's repository is, if it runs from one (it lies in src/ there)."""
+"""The root of the package's repository, if it runs from one (the package is in src/)."""
 
 
 def versions() -> dict[str, str]:
-    """Of Python, the platform, and the packages that results depend on.
+    """Versions of Python, the platform, and the packages that results depend on.
 
-    And `commit`, that of our own code, where it runs from a git checkout.
+    `commit` is that of Holdfast, if it runs from a git checkout.
     """
     found = {"python": platform.python_version(), "platform": platform.platform()}
     for name, distribution in PACKAGES.items():
@@ -45,10 +45,10 @@ def versions() -> dict[str, str]:
 
 
 def commit(root: Path) -> str | None:
-    """The commit that is checked out at `root`; None where there is none that can be read.
+    """The commit that is checked out at `root`; None if it cannot be read.
 
-    Read from git's files: a run must not wait for a process, nor need git. Changes that were not
-    committed are not seen.
+    It is read from git's files: a run must not wait for a process, nor need git. Uncommitted
+    changes are ignored.
     """
     try:
         folder = root / ".git"
@@ -63,7 +63,7 @@ def commit(root: Path) -> str | None:
 
 
 def _reference(folder: Path, name: str) -> str:
-    """What a branch points to: a file of its name, or a line of packed-refs."""
+    """The commit of a branch: in a file of its name, or a line of packed-refs."""
     shared = folder / "commondir"  # a worktree has its branches where the repository has them
     common = folder / shared.read_text().strip() if shared.exists() else folder
     if (common / name).is_file():
@@ -73,12 +73,12 @@ def _reference(folder: Path, name: str) -> str:
 
 
 def pip_install(extra: str) -> str:
-    """The command that brings an extra."""
+    """The command that installs an extra."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def optional(module: str, extra: str, what: str) -> Any:
-    """A module that `what` needs and an extra brings, or a sentence on how to get it."""
+    """Import a module that `what` needs; the error names the command that installs it."""
     package = module.partition(".")[0]
     try:
         importlib.import_module(package)
@@ -90,13 +90,13 @@ def optional(module: str, extra: str, what: str) -> Any:
 
 
 def compilation_cache() -> str:
-    """Where compiled functions are kept between runs, unless JAX's own variable says where."""
+    """The folder of compiled functions, unless JAX's own variable sets another."""
     home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     return os.environ.get("JAX_COMPILATION_CACHE_DIR", f"{home}/holdfast/jax")
 
 
 def use_compilation_cache() -> None:
-    """Compiled functions are kept between runs: the second start is quick."""
+    """Keep compiled functions on disk between runs, so that later starts are faster."""
     import jax
 
     jax.config.update("jax_compilation_cache_dir", compilation_cache())
@@ -108,10 +108,10 @@ Made = TypeVar("Made")
 
 
 def shared(make: Callable[Values, Made]) -> Callable[Values, Made]:
-    """What `make` compiles for some values is kept, and serves further runs in this process.
+    """Cache the functions that `make` compiles for given values, for further runs in this process.
 
-    JAX knows a function by its identity, so one that is made anew is compiled anew. Values that
-    cannot be hashed, such as an algorithm with a list, get a function of their own.
+    JAX identifies a function by the object, so a new object is compiled again. Values that cannot
+    be hashed, such as an algorithm with a list, are not cached.
     """
     kept = lru_cache(KEPT)(make)
 
@@ -127,10 +127,10 @@ def shared(make: Callable[Values, Made]) -> Callable[Values, Made]:
 
 
 def thread_limits(threads: int) -> dict[str, str]:
-    """Environment variables that keep a process on `threads` cores; set before jax is imported.
+    """Environment variables that limit a process to `threads` cores; set them before importing jax.
 
-    Parallel cells then do not fight, and the order of sums, hence every bit of the result, does not
-    depend on how many cores the machine has.
+    Parallel cells then do not compete for cores. The order of sums, and so every bit of the result,
+    does not depend on the machine's number of cores.
     """
     limits = dict.fromkeys((*THREADS, "NPROC", "HOLDFAST_CORES"), str(threads))
     eigen = "" if threads > 1 else "--xla_cpu_multi_thread_eigen=false"
@@ -144,7 +144,7 @@ def thread_limits(threads: int) -> dict[str, str]:
 
 
 def cores() -> int:
-    """Cores that this process may keep busy."""
+    """The number of cores that this process may use."""
     given = os.environ.get("HOLDFAST_CORES", "")
     if given.isdigit() and int(given):
         return int(given)
@@ -153,26 +153,26 @@ def cores() -> int:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, raised where Ctrl-C would raise: files are left whole, the terminal is restored."""
+    """SIGTERM as an exception, like Ctrl-C: files stay whole and the terminal is restored."""
 
 
 def describe(stop: KeyboardInterrupt) -> tuple[str, int]:
-    """(what happened, exit code by the shell's convention)."""
+    """(the reason, exit code by the shell's convention)."""
     if isinstance(stop, Terminated):
         return "terminated", 128 + signal.SIGTERM
     return "interrupted", 128 + signal.SIGINT
 
 
 class Stuck(RuntimeError):
-    """Something that does not answer in time."""
+    """A call that exceeds its time limit."""
 
 
 @contextmanager
 def deadline(seconds: float) -> Generator[None]:
-    """Inside, `Stuck` is raised after so many seconds, also in a blocking call; 0: never.
+    """Raise `Stuck` in the block after so many seconds, also in a blocking call; 0: never.
 
-    It reaches Python code and system calls of the main thread, where there are POSIX signals.
-    Compiled code that never comes back cannot be woken.
+    It interrupts Python code and system calls of the main thread, on systems with POSIX signals.
+    Compiled code that never returns cannot be interrupted.
     """
     main = threading.current_thread() is threading.main_thread()
     if not seconds or not main or not hasattr(signal, "setitimer"):
@@ -193,9 +193,11 @@ def deadline(seconds: float) -> Generator[None]:
 
 @contextmanager
 def terminable() -> Generator[None]:
-    """Inside, the first SIGTERM raises `Terminated`; further ones do not disturb the ending."""
+    """In the block the first SIGTERM raises `Terminated`; further ones are ignored during the
+    clean-up.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may set signal handlers
         return
 
     def stop(*_: Any) -> None:

@@ -49,7 +49,7 @@ class Deviation:
     task: str = ""
     """Only environments whose id contains this."""
 
-    def concerns(self, algorithm: Algorithm, env: str) -> bool:
+    def applies_to(self, algorithm: Algorithm, env: str) -> bool:
         named = isinstance(algorithm, self.only) and not isinstance(algorithm, self.unless)
         return named and self.task in env
 
@@ -139,7 +139,7 @@ def preset_values(preset: PresetName, algorithm: Algorithm, env: str) -> dict[st
     register = {
         row.setting: row.published if preset == "published" else row.corrected
         for row in REGISTER
-        if row.concerns(algorithm, env)
+        if row.applies_to(algorithm, env)
     }
     for kind, values in OURS.items():
         if isinstance(algorithm, kind):

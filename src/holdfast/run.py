@@ -254,7 +254,7 @@ class Run:
                 )
             if self.encoder == "cnn":
                 raise ValueError(
-                    f"{called} puts what is left of the budget behind the observation, which an "
+                    f"{called} appends the remaining budget to the observation, which an "
                     "image has no place for; use encoder=mlp."
                 )
 
@@ -339,7 +339,7 @@ def preset_changes(run: Run, preset: PresetName) -> dict[str, object]:
 
 
 def with_preset(run: Run, preset: PresetName | None) -> Run:
-    """The run with every setting of the preset that its algorithm knows."""
+    """The run with every setting of the preset that its algorithm has."""
     if preset is None:
         return replace(run, preset=None)
     if preset not in PRESETS:

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from grid import EPOCHS, cell_processes, finish, kill, launch, results, rows, wait_for, write_suite
 
+from grid import EPOCHS, cell_processes, finish, kill, launch, results, rows, wait_for, write_suite
 from holdfast.bench.suite import cells, load_suite
 from holdfast.bench.train_cell import train_cell
 from holdfast.cli.bench import command as bench

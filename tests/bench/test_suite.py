@@ -79,7 +79,7 @@ def test_a_preset_of_one_algorithm_is_part_of_its_name():
         ({"algorithms": [{"name": "c-trpo", "settings": {"hysteresis": "x"}}]}, "c-trpo"),
         ({"algorithms": [{"name": "c-trpo", "sweep": {"beta": 1.0}}]}, "must be a list"),
         ({"algorithms": [3]}, "must be a name or a table"),
-        ({"settings": {"seed": 3}}, "has a place of its own"),
+        ({"settings": {"seed": 3}}, "has its own key"),
         ({"settings": {"gama": 0.9}}, "did you mean 'gamma'"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_folder_with_other_settings_is_refused(tmp_path: Path):
     early.write_text(json.dumps(record))
     refuse_other_settings(found, tmp_path)
     longer = cells(with_options(parse_suite("mine", SMALL), 1000, None))
-    with pytest.raises(ValueError, match="was begun with steps=400, and steps=1000 is asked for"):
+    with pytest.raises(ValueError, match="was begun with steps=400, and steps=1000 is requested"):
         refuse_other_settings(longer, tmp_path)
 
 

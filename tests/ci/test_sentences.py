@@ -76,12 +76,27 @@ def test_short_sentences_code_and_generated_blocks_pass(check, text):
     assert check.faults("page.md", text) == []
 
 
-@pytest.mark.parametrize("text", ["A run says so.", "what was told", "C-TRPO lands.", "the fate"])
+@pytest.mark.parametrize(
+    "text",
+    ["A run says so.", "what was told", "C-TRPO lands.", "the fate", "what is left of it"],
+)
 def test_banned_phrases_are_found(check, text):
     assert check.faults("page.md", text)
     assert check.faults("module.py", f'"""{text}"""')
-    assert not check.faults("module.py", f'words = "{text}"'), "only docstrings are help"
+    assert check.faults("module.py", f'raise ValueError("{text}")')
+    assert check.faults("module.py", f'warnings.warn(f"{text} {{x}}", stacklevel=2)')
+    assert not check.faults("module.py", f'words = "{text}"'), "no prose: it may be data"
     assert not check.faults("page.md", f"`{text}`")
+
+
+def test_an_error_may_have_more_words_than_a_sentence_of_a_page(check):
+    error = 'raise ValueError(\n    f"{{x}} {}. {}"\n    "{}"\n) from None\n'
+    assert check.faults("module.py", error.format(words(44), words(40), " again" * 5)) == []
+    (fault,) = check.faults("module.py", error.format(words(45), words(40), " again" * 5))
+    assert fault.reason == "46 words" and fault.place == "module.py:2"
+    (fault,) = check.faults("module.py", error.format(words(9), words(40), " again" * 6))
+    assert fault.reason == "46 words", "pieces of one text are one sentence"
+    assert check.faults("module.py", f"raise Error({{}}, str({words(1)}))\nraise\n") == []
 
 
 def test_codes_of_the_register_stand_in_pages_alone(check):

@@ -256,7 +256,7 @@ def test_figures_draw_what_is_asked_for(tmp_path: Path) -> None:
     asked = paths.runs(Look((0.1, 2.0), "log"))
     assert [run[2] for run in asked[1:]] == [Geometry(0.1, "log"), Geometry(2.0, "log")]
     assert paths.runs(Look()) == paths.RUNS
-    with pytest.raises(ValueError, match="more than a figure can tell apart"):
+    with pytest.raises(ValueError, match="more than a figure has colours for"):
         Look((1.0,) * 6)
     for wrong in ({"beta": (0.0,)}, {"radius": -1.0}, {"barrier": "cube"}):
         with pytest.raises(ValueError, match="must be"):

@@ -126,7 +126,7 @@ def test_only_what_is_new_travels(tmp_path):
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "a\\..\\x", "C:x"])
 def test_names_stay_inside_their_folder(name, tmp_path):
-    with pytest.raises(CheckpointError, match="no name inside a run folder"):
+    with pytest.raises(CheckpointError, match="not a path inside a run folder"):
         deliver(Disk(tmp_path / "run"), {name: b""})
     assert confined("checkpoint/epoch-000001/state.json")
 
@@ -172,7 +172,7 @@ def test_a_storage_that_always_fails_is_told_of_in_a_sentence(
 ):
     path = trained(tmp_path / "run", 1)
     count = failing(monkeypatch, error, 1)
-    with pytest.raises(StorageError, match=r"cannot be written .*(space|denied).*nothing on this"):
+    with pytest.raises(StorageError, match=r"cannot be written .*(space|denied).*files are kept"):
         deliver(Remote(bucket), contents(Disk(path)))
     assert count[0] == asked and learned(path)
 
@@ -208,7 +208,7 @@ def test_a_reader_outlives_a_checkpoint_that_is_replaced_meanwhile(tmp_path, buc
 
 
 def test_what_cannot_be_opened_is_told_of():
-    with pytest.raises(StorageError, match="no storage that fsspec knows"):
+    with pytest.raises(StorageError, match="not a storage that fsspec supports"):
         Remote("nonsense://x").names()
     if importlib.util.find_spec("s3fs") is None:
         with pytest.raises(StorageError, match="s3fs"):
@@ -244,7 +244,7 @@ def test_commands_take_uris(tmp_path, bucket, capsys):
     assert "trpo" in (tmp_path / "report" / "report.html").read_text()
     with pytest.raises(SystemExit):
         cli.main(["evaluate", "memory://nowhere/x"])
-    assert "holds no files" in capsys.readouterr().err
+    assert "has no files" in capsys.readouterr().err
 
 
 def test_what_a_storage_does_not_take_back_is_kept(tmp_path, bucket, monkeypatch, capsys):

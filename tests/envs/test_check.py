@@ -178,7 +178,7 @@ FAULTS = {
                 "warning", "no time limit"),
     "time limit as terminated": (
         twin(end=lambda self: (self.t >= 30, False)), "warning", "time limit as terminated"),
-    "goes on after the end": (
+    "continues after the end": (
         twin(end=lambda self: (False, self.t == 30)), "note", "step after end"),
     # seeding
     "seed ignored": (twin(reset=unseeded_reset), "error", "seed"),
@@ -209,7 +209,7 @@ def test_findings_say_where_and_how():
     assert "return it in info['cost']" in found.remedy
     (found,) = check_env(twin(info=lambda self: {"cost": {"spill": 1.0}}))
     assert found.problem == "the cost of this step is no number."
-    assert found.remedy.endswith("0 where nothing is wrong, instead of {'spill': 1.0}.")
+    assert found.remedy.endswith("for each constraint, instead of {'spill': 1.0}.")
 
 
 def test_several_faults_come_gravest_first():

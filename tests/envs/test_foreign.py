@@ -286,7 +286,7 @@ def test_refuses_bad_input_in_one_sentence():
         (Walk(), {"vectorise": "process"}, "pass a function that makes one"),
         (lambda: shared, {"num_envs": 2}, "same environment twice"),
         (lambda: 3, {}, "must return an environment"),
-        (3, {}, "is no environment"),
+        (3, {}, "is not an environment"),
         (Walk, {"num_envs": 0}, "at least 1"),
         (Walk, {"workers": -1}, "0 means one for each core"),
         (Walk, {"vectorise": "threads"}, "'sync' .* 'process' or 'auto'"),
@@ -301,7 +301,7 @@ def test_refuses_bad_input_in_one_sentence():
         with pytest.raises(ValueError, match=message):
             open_foreign(source, **options)
     env = open_foreign(wrong_size)
-    with pytest.raises(ValueError, match="has 1 numbers, observation_space says 2"):
+    with pytest.raises(ValueError, match="has 1 numbers, observation_space has 2"):
         env.reset(0)
     env = open_foreign(Walk, 2)
     with pytest.raises(ValueError, match="expected \\(2, 1\\)"):

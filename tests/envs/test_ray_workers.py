@@ -35,13 +35,13 @@ class Mortal(Process):
     asked: ClassVar[list[str]] = []
     deaths: ClassVar[set[int]] = set()
 
-    def tell(self, head, arrays):
+    def request(self, head, arrays):
         if "do" in head:
             self.asked.append(head["do"])
             if len(self.asked) in self.deaths:
                 self.process.kill()
                 self.process.wait()
-        super().tell(head, arrays)
+        super().request(head, arrays)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_what_a_cluster_is_not_for_is_told():
     ):
         with pytest.raises(ValueError, match=words):
             make_env(TASK, 4, cluster="auto", **options)
-    with pytest.raises(ValueError, match="acts in one place"):
+    with pytest.raises(ValueError, match="cannot be distributed"):
         make_env("probe/Speed-v0", 4, cluster="auto", workers=2, lockstep=False)
 
 
@@ -118,8 +118,8 @@ class NoRoom:
 def test_an_actor_that_finds_no_room_is_told_of_once(patience, told, monkeypatch, caplog):
     monkeypatch.setattr(ray_workers, "PATIENCE", patience)
     actor = ray_workers.RayPeer(NoRoom(looks=3), Mortal)
-    assert actor.hear(None).head == {}
-    assert caplog.text.count("no core free") == told
+    assert actor.answer(None).head == {}
+    assert caplog.text.count("no free core") == told
 
 
 @pytest.fixture

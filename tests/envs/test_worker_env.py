@@ -45,7 +45,7 @@ def test_a_worker_refuses_what_it_does_not_know():
     back = worker.answer(Message({"do": "restore"}, kept))
     assert not back.head and np.array_equal(back.arrays["obs"], start)
     refused = worker.answer(Message({"do": "forget"}, kept))
-    assert "asked to 'forget'" in str(refused.head) and not refused.arrays
+    assert "unknown request 'forget'" in str(refused.head) and not refused.arrays
 
 
 class Slow(Walk):

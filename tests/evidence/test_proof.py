@@ -81,19 +81,19 @@ def test_what_has_not_run_is_named_with_its_command(tmp_path):
     assert sum(map(len, missing.values())) == 39 and len(missing) == 8
     assert "holdfast bench ours --only /SafetyHalfCheetahVelocity-v1" in missing
     assert first not in {cell.name for own in missing.values() for cell in own}
-    told = proof.told_not_run(target)
+    told = proof.not_run_text(target)
     assert "| HalfCheetahVelocity: c-trpo | 31, 32, 33, 34 | `holdfast bench ours --only" in told
     assert "| PointGoal1: c-trpo | 30, 31, 32, 33, 34 |" in told
     for cell in (cell for own in missing.values() for cell in own):
         (target / cell.name).mkdir()
         (target / cell.name / "done.json").write_text("{}")
-    assert kept.not_run(target) == {} and "Nothing" in proof.told_not_run(target)
+    assert kept.not_run(target) == {} and "Nothing" in proof.not_run_text(target)
 
 
 def test_a_suite_that_has_no_folder_yet_is_all_not_run(tmp_path):
     missing = kept.not_run(tmp_path / "reproduction")
     assert sum(map(len, missing.values())) == 72 and len(missing) == 8
-    told = proof.told_not_run(tmp_path / "reproduction")
+    told = proof.not_run_text(tmp_path / "reproduction")
     assert "| AntVelocity: c-trpo-no-hysteresis, cpo, p3o | 0 |" in told
     assert kept.not_run(tmp_path / "no-suite") == {}
 
@@ -291,7 +291,7 @@ def part(page, name):
 
 def test_the_pages_say_what_results_hold():
     """`python evidence/proof.py write` mends this."""
-    pages = proof.told_evidence(ROOT / "results")
+    pages = proof.evidence_texts(ROOT / "results")
     assert len(pages) == 3
     for page, parts in pages.items():
         for mark, told in parts.items():
@@ -349,7 +349,7 @@ def test_tables_beside_published_runs_are_those_of_results(published):
     theirs = kept.published(source, proof.STEPS)
     again = kept.outcomes(ROOT / "results" / "reproduction", proof.STEPS)
     assert proof.markdown(proof.table(ours, theirs, again)) in part("docs/holding.md", "ours")
-    cells_made = reproduction.told_cells(ROOT / "results", reproduction.half_and_whole(source))
+    cells_made = reproduction.cells_table(ROOT / "results", reproduction.half_and_whole(source))
     assert cells_made in part("docs/reproduction.md", "cells")
     sizes = update_sizes.size_table(ROOT / "results" / "reproduction", source)
     assert proof.markdown(sizes) in part("docs/reproduction.md", "updates")

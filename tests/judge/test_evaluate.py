@@ -161,7 +161,7 @@ class Unknown(gym.Env):
 def test_a_foreign_environment_needs_a_bound():
     agent = trained(Unknown, cost_limit=4.0)
     assert agent.evaluate(Unknown, episodes=50).verdict.safe == "undecided"
-    with pytest.raises(ValueError, match=r"does not say .* cost_bound=NUMBER"):
+    with pytest.raises(ValueError, match=r"declares no largest cost .* cost_bound=NUMBER"):
         agent.evaluate(Unknown, until_decided=True)
     assert agent.evaluate(Unknown, until_decided=True, cost_bound=5.0).verdict.safe == "yes"
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):

@@ -120,7 +120,7 @@ def test_a_grid_of_conditions():
         (["mass=0.2"], "is not NAME=VALUE"),
         (["mass"], "is not NAME=VALUE"),
         (["action-delay=1.5"], "is not NAME=VALUE"),
-        (["mass=-100%"], "leaves nothing"),
+        (["mass=-100%"], "is not possible"),
         (["sensor-noise=-1"], "must not be negative"),
     ],
 )

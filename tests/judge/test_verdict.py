@@ -153,7 +153,7 @@ def test_binomial_interval_inverts_the_exact_tests(successes: int, trials: int):
 
 
 def test_binomial_interval_refuses_impossible_counts():
-    with pytest.raises(ValueError, match="no count"):
+    with pytest.raises(ValueError, match="not a valid count"):
         binomial_interval(3, 2)
 
 

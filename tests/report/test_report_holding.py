@@ -49,7 +49,7 @@ SECOND = run(1, [10, 10, 10, 10, 10, 10, 10, 40])
 
 
 def test_the_numbers_are_those_of_the_series():
-    found = summarise([FIRST, SECOND], resamples=100).held["a", "T"]
+    found = summarise([FIRST, SECOND], resamples=100).limit_measures["a", "T"]
     assert found.excursions == 1.5  # two and one
     assert found.length == pytest.approx(4 / 3) and found.area == pytest.approx(45 / 3)
     assert found.rate == pytest.approx(4 / 16)
@@ -62,13 +62,13 @@ def test_the_numbers_are_those_of_the_series():
 
 def test_a_seed_without_violation_says_nothing_of_how_far_others_went():
     kept = run(2, [10] * 8)
-    found = summarise([SECOND, kept], resamples=100).held["a", "T"]
+    found = summarise([SECOND, kept], resamples=100).limit_measures["a", "T"]
     assert found.distance_violating == pytest.approx(1.0)
-    assert math.isnan(summarise([kept], resamples=100).held["a", "T"].distance_violating)
+    assert math.isnan(summarise([kept], resamples=100).limit_measures["a", "T"].distance_violating)
 
 
 def test_one_seed_that_ends_safe_has_a_time_to_safety():
-    found = summarise([FIRST], resamples=100).held["a", "T"]
+    found = summarise([FIRST], resamples=100).limit_measures["a", "T"]
     assert found.safe_for_good == 6000 and found.growth == pytest.approx(math.log2(25 / 20))
 
 
@@ -76,25 +76,29 @@ def test_predictions_are_compared_with_what_came_of_them():
     spent = np.array([1.0, -2.0, 1.0, 2.0, -1.0, 1.0, 0.5, 9.0])
     realised = np.concatenate([[np.nan], 0.25 * spent[:-1]])
     found = summarise([run(0, [10.0] * 8, spent=spent, realised=realised)], resamples=100)
-    assert found.held["a", "T"].realised == pytest.approx(0.25)
-    points = found.foretold["a", "T"]
+    assert found.limit_measures["a", "T"].realised == pytest.approx(0.25)
+    points = found.predicted_vs_realised["a", "T"]
     assert points == [(p, 0.25 * p) for p in spent[:-1]]
-    shown = payload(found, "report")["foretold"]
+    shown = payload(found, "report")["predicted_vs_realised"]
     assert shown == {"0,0": [list(point) for point in points]}
-    assert len(summarise([found.runs[0]], steps=3000, resamples=100).foretold["a", "T"]) == 2
-    assert not summarise([FIRST], resamples=100).foretold
+    early = summarise([found.runs[0]], steps=3000, resamples=100)
+    assert len(early.predicted_vs_realised["a", "T"]) == 2
+    assert not summarise([FIRST], resamples=100).predicted_vs_realised
 
 
 def test_raw_costs_are_used_only_if_all_runs_have_them():
     raw = {"ep_cost_raw": [30.0] * 8, "cost_regret_raw": 10.0 * np.arange(1, 9)}
     own = run(0, [10.0] * 8, **raw)
-    assert summarise([own], resamples=100).held["a", "T"].rate == 1.0
+    assert summarise([own], resamples=100).limit_measures["a", "T"].rate == 1.0
     beside = summarise([own, run(0, [10.0] * 8, "published")], resamples=100)
-    assert beside.held["a", "T"].rate == 0.0 and beside.held["published", "T"].rate == 0.0
+    assert (
+        beside.limit_measures["a", "T"].rate == 0.0
+        and beside.limit_measures["published", "T"].rate == 0.0
+    )
 
 
 def test_only_what_lies_before_the_horizon_counts():
-    found = summarise([SECOND], steps=7000, resamples=100).held["a", "T"]
+    found = summarise([SECOND], steps=7000, resamples=100).limit_measures["a", "T"]
     assert found.rate == 0.0 and found.worst_cost == 10.0
 
 
@@ -121,15 +125,17 @@ def test_tail_and_chance_stand_beside_the_mean_where_a_limit_is_on_them(tmp_path
         for s in (0, 2)
     ]
     kept(tmp_path / "0", "sampled", 8, 0.25, worst_5=62.0, limit=20.0)
-    found = summarise(tails, resamples=100).held["a", "T"]
+    found = summarise(tails, resamples=100).limit_measures["a", "T"]
     assert (found.mean, found.tail) == (10.0, 9.0) and math.isnan(found.chance)
     assert found.sampled_tail == 62.0 and found.sampled_rate == 0.25
-    assert summarise(tails, steps=3000, resamples=100).held["a", "T"].tail == 4.0
+    assert summarise(tails, steps=3000, resamples=100).limit_measures["a", "T"].tail == 4.0
     chances = summarise([run(0, [10.0] * 8, chance=rising / 100)], resamples=100)
-    assert chances.held["a", "T"].chance == 0.08 and math.isnan(chances.held["a", "T"].tail)
+    assert chances.limit_measures["a", "T"].chance == 0.08 and math.isnan(
+        chances.limit_measures["a", "T"].tail
+    )
     two = {f"{n}/{c}": rising * k for n in ("tail", "ep_cost") for c, k in (("x", 1), ("y", 2))}
     both = replace(run(0, [10.0] * 8, **two), limits={"x": 10.0, "y": 40.0})
-    assert summarise([both], resamples=100).held["a", "T"].tail == pytest.approx(0.8)
+    assert summarise([both], resamples=100).limit_measures["a", "T"].tail == pytest.approx(0.8)
     plain = replace(FIRST, path=str(tmp_path / "0"))  # the control: its limit is on the mean
     said = payload(summarise([plain], resamples=100), "report")["held"]["0,0"]
     assert [said[k] for k in ("mean", "tail", "chance", "sampled_tail")] == [None] * 4
@@ -152,7 +158,7 @@ def test_final_policies_are_those_of_the_compared_epoch(tmp_path: Path):
     kept(tmp_path / "0", "sampled", 8, 0.25)
     kept(tmp_path / "1", "sampled", 8, 0.75)
     kept(tmp_path / "2", "sampled", 5, 1.0)  # of an earlier policy: not this one's
-    found = summarise(runs, resamples=100).held["a", "T"]
+    found = summarise(runs, resamples=100).limit_measures["a", "T"]
     assert found.sampled_rate == 0.5 and found.sampled_violating == pytest.approx(1.25)
     assert found.sampled_distance == pytest.approx((-0.2 + 0.25) / 2)  # the worst constraint's
     assert math.isnan(found.greedy_rate)

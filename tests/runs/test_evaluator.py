@@ -210,7 +210,7 @@ def test_an_agent_judges_as_it_learns(tmp_path):
     assert here.evaluations == there.evaluations and len(here.evaluations) == 1
     here.save(tmp_path / "saved")
     assert Agent.load(tmp_path / "saved").evaluations == here.evaluations
-    with pytest.raises(ValueError, match=r"evaluate_every=2 needs environments beside"):
+    with pytest.raises(ValueError, match=r"evaluate_every=2 needs a second set of environments"):
         made = ProbeEnv(PROBES["probe/Speed-v0"], 4)
         Agent("c-trpo", **sizes).learn(made, out=tmp_path / "none", **learn)
     assert not (tmp_path / "none").exists()

@@ -61,7 +61,7 @@ def test_killed_and_resumed_it_is_the_same(first, tmp_path):
         (["train", "--from", "RUN", "--hidden", "16"], "has other networks"),
         (["train", "--from", "RUN", "--out", "RUN"], "exists and is not empty"),
         (["train", "--from", "nowhere"], "is not a run folder"),
-        (["train", "--from", "RUN", "--cost-limit", "1", "--limit", "cost=2"], "limit nothing"),
+        (["train", "--from", "RUN", "--cost-limit", "1", "--limit", "cost=2"], "has no effect"),
     ],
 )
 def test_what_does_not_fit_is_refused(first, tmp_path, monkeypatch, capsys, flags, told):
@@ -78,7 +78,7 @@ def test_limits_by_name_are_changed_by_name(tmp_path, capsys):
     with pytest.raises(SystemExit):
         tuned(tmp_path / "two", tmp_path / "none", "--cost-limit", "1")
     told = " ".join(capsys.readouterr().err.split())
-    assert "--cost-limit 1.0 would limit nothing, as heat, noise have limits of their own" in told
+    assert "--cost-limit 1.0 has no effect, as heat, noise have their own limits" in told
     assert "--limit heat=NUMBER --limit noise=NUMBER" in told and not (tmp_path / "none").exists()
     new = tuned(tmp_path / "two", tmp_path / "new", "--limit", "heat=5")
     assert new.spaces.limits == {"heat": 5.0, "noise": 9.0}

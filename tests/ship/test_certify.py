@@ -112,7 +112,7 @@ def test_a_page_is_whole_and_runs_nothing(made):
     assert not re.search(r'(src|href)="(?!data:)', text) and "http" not in re.sub(
         'data:[^"]+', "", text
     )
-    for title in ("What this rests on", "What it does not show", "To repeat it"):
+    for title in ("Assumptions", "What it does not show", "To repeat it"):
         assert f"<h2>{title}</h2>" in text
 
 
@@ -138,7 +138,7 @@ def judged(run, **changes):
     agent = Agent.load(run)
     told = history(agent.metrics, agent.spaces.limits)
     evaluation = agent.evaluate(episodes=12, seed=3)
-    return replace(card.Judged(run, agent, evaluation, 3, told, None, {}, agent.run), **changes)
+    return replace(card.CardInputs(run, agent, evaluation, 3, told, None, {}, agent.run), **changes)
 
 
 @pytest.mark.parametrize(("cost", "answer"), [(0.0, "yes"), (9.0, "no"), (1.5, "undecided")])
@@ -167,7 +167,7 @@ def test_other_conditions_and_a_missing_history_are_named(run):
     text = page.render(data, made, b"{}")
     assert "<td>mass +20 %</td>" in text and "Only the conditions listed here" in text
     assert "saved without the history of its training" in text
-    assert "nothing is known of the costs while it learned" in text
+    assert "the costs while it learned are unknown" in text
 
 
 def test_a_card_under_other_conditions_can_be_had_again(run, tmp_path, capsys):

@@ -114,7 +114,7 @@ def test_a_deadline_disturbs_nobody_who_is_in_time():
 @pytest.mark.parametrize(
     ("fault", "kind", "told"),
     [
-        ("shape", ValueError, "observation has 5 numbers, observation_space says 2"),
+        ("shape", ValueError, "observation has 5 numbers, observation_space has 2"),
         ("values", ValueError, "returned 3 values, expected"),
     ],
 )

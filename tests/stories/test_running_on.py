@@ -88,7 +88,7 @@ def test_an_environment_that_does_not_come_back_starts_new_episodes():
     first = next(iter(train(run, env)))
     with pytest.raises(NotReproducible, match="the same seed and actions led environment 0"):
         make_env(limited(env=Forgetful), 4).restore(first.state.env)
-    with pytest.warns(UserWarning, match="not reproducible.*goes on with new episodes"):
+    with pytest.warns(UserWarning, match="not reproducible.*continues with new episodes"):
         (last,) = train(run, env, first.state)
     assert last.index == 2
 

@@ -124,9 +124,9 @@ def test_bad_input_is_one_sentence():
     irrational = FiniteCMDP(
         odd.transition, odd.reward, odd.cost * math.pi, odd.cost_limit, odd.initial, odd.gamma
     )
-    with pytest.raises(ValueError, match="no multiples"):
+    with pytest.raises(ValueError, match="not multiples"):
         best_within(irrational, 0, tail(4, 0.2))
-    with pytest.raises(ValueError, match="no limit on single episodes"):
+    with pytest.raises(ValueError, match="not a limit on single episodes"):
         best_within(odd, 0, parse_limit(4))
 
 

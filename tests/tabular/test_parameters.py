@@ -89,7 +89,7 @@ def test_steps_in_other_parameters_stay_safe_and_follow_the_flow() -> None:
 def test_what_has_no_meaning_is_refused() -> None:
     cmdp, start = problem(0)
     uneven = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
-    with pytest.raises(ValueError, match="cannot make the policy"):
+    with pytest.raises(ValueError, match="cannot represent the policy"):
         log_linear(FEATURES[..., :3]).inverse(uneven)
     with pytest.raises(ValueError, match="S, A, P"):
         log_linear(np.eye(3))

@@ -79,7 +79,7 @@ def test_any_other_environment_needs_one():
 
 def test_one_limit_for_all_is_refused_beside_limits_by_name():
     agent = Agent("trpo", num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1)
-    told = r"cost_limit=3\.0 would limit nothing.*: give limits=\{'cost': 3\.0\}\."
+    told = r"cost_limit=3\.0 has no effect.*: give limits=\{'cost': 3\.0\}\."
     with pytest.raises(ValueError, match=told):
         agent.learn("probe/Speed-v0", 200, limits={"cost": 5.0}, cost_limit=3.0, progress=False)
     agent.learn("probe/Speed-v0", 200, limits={"cost": 5.0}, progress=False)

@@ -257,7 +257,7 @@ def test_agent_in_ten_lines(tmp_path):
         Agent("trpo").predict(obs)
     with pytest.raises(ValueError, match=r"unknown setting 'betta'; did you mean 'beta'"):
         Agent("c-trpo", betta=1)
-    with pytest.raises(ValueError, match="is no observation of the environment"):
+    with pytest.raises(ValueError, match="is not an observation of the training environment"):
         agent.predict(np.zeros(99))
 
 

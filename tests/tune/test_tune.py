@@ -45,8 +45,8 @@ def test_ranges_follow_from_the_settings_themselves():
         (["radius=0..1"], "radius=0.0 is not accepted"),
         (["radius=a..b"], "must be a number"),
         (["gamma=0.5..1.5"], "gamma=1.5 is not accepted"),
-        (["hidden"], "no range follows"),
-        (["spent_confidence"], "no range follows"),
+        (["hidden"], "implies no range"),
+        (["spent_confidence"], "implies no range"),
     ],
 )
 def test_a_range_that_makes_no_sense_is_one_sentence(words, said):
@@ -131,18 +131,18 @@ def test_a_killed_study_goes_on_as_if_it_had_not_been(tmp_path, most):
 def test_another_study_in_the_folder_is_refused_and_nothing_is_lost(tmp_path):
     searched(tmp_path, 2)
     before = (tmp_path / "study.json").read_bytes()
-    with pytest.raises(ValueError, match=r"another search space \(beta; asked for now: radius\)"):
+    with pytest.raises(ValueError, match=r"another search space \(beta; requested: radius\)"):
         begin(tmp_path, Study(RUN, (Dimension("radius", 0.1, 1.0),), allow=0.0))
-    with pytest.raises(ValueError, match=r"another search space \(high: 10.0; asked for now: 5"):
+    with pytest.raises(ValueError, match=r"another search space \(high: 10.0; requested: 5"):
         begin(tmp_path, Study(RUN, (Dimension("beta", 0.1, 5.0),), allow=0.0))
-    with pytest.raises(ValueError, match=r"another run \(steps: 2000; asked for now: 4000"):
+    with pytest.raises(ValueError, match=r"another run \(steps: 2000; requested: 4000"):
         longer = make_run("c-trpo", env=RUN.env, steps=4_000, epoch_steps=200, num_envs=4)
         begin(tmp_path, Study(longer, BETA, allow=0.0))
     with pytest.raises(ValueError, match="another allow"):
         begin(tmp_path, Study(RUN, BETA, allow=0.5))
     assert (tmp_path / "study.json").read_bytes() == before
     (tmp_path / "study.json").unlink()
-    with pytest.raises(ValueError, match="holds no study"):
+    with pytest.raises(ValueError, match="has no study"):
         begin(tmp_path, Study(RUN, BETA))
 
 

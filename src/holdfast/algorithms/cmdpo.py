@@ -96,7 +96,7 @@ class CMDPO(InMinibatches, ComparesCosts, HasBarrier, ChecksLimits):
         return jnp.where(recovering.any(), -rows.adv_c @ share, rows.adv_r)
 
     def loss(self, policy: Policy, old: Policy, rows: Rows, gain: Array, slack: Array) -> Array:
-        """`slack` [K] in units of a mean advantage; infinite where there is no barrier."""
+        """`slack` [K] in units of a mean advantage; infinite without a barrier."""
         rho = ratio(policy, rows)
         kl = rows.weight @ policy.kl(policy.outputs(rows.obs), old.outputs(rows.obs))
         used = (rows.weight * (rho - 1)) @ rows.adv_c
@@ -123,8 +123,8 @@ class CMDPO(InMinibatches, ComparesCosts, HasBarrier, ChecksLimits):
         )
         used = lambda scale: spent(old, reached(scale), batch)
         fits = lambda scale: (used(scale) <= REACH * slack).all()
-        going = lambda state: (state[0] < HALVINGS) & ~fits(state[1])
+        continues = lambda state: (state[0] < HALVINGS) & ~fits(state[1])
         start = jnp.zeros((), jnp.int32), jnp.ones((), batch.weight.dtype)
-        count, scale = jax.lax.while_loop(going, lambda s: (s[0] + 1, s[1] / 2), start)
+        count, scale = jax.lax.while_loop(continues, lambda s: (s[0] + 1, s[1] / 2), start)
         scale = jnp.where(fits(scale), scale, 0.0)
         return reached(scale), count, used(scale)

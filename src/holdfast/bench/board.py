@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running grid looks like: an overall line and one line for each cell at work.
+"""The display of a running grid: an overall line and one line for each running cell.
 
-The board reads the cells' own progress files, so it shows the same whether a cell runs in a local
-process, on another machine with shared storage, or was begun by an earlier command.
+The board reads the cells' progress files, so it is the same for cells in a local process, on
+another machine with shared storage, or started by an earlier command.
 """
 
 import time
@@ -23,7 +23,7 @@ from holdfast.records.log import read_limits
 from holdfast.records.rows import costs_of, own, tail
 
 REFRESH, LINE = 0.5, 10.0
-"""Seconds between updates of a terminal; between lines where there is none."""
+"""Seconds between updates of a terminal, and between lines of a log."""
 
 
 class Board:
@@ -44,7 +44,7 @@ class Board:
             self.live.start()
 
     def steps(self, name: str) -> float:
-        """Steps a cell has made, from disk."""
+        """Steps of a cell so far, from its files."""
         if name not in self.rows or name in self.watched:
             self.rows[name] = tail(self.out / name / "progress.csv")
         return self.rows[name].get("env_steps", 0.0)
@@ -55,7 +55,7 @@ class Board:
         self.watched |= {name}
 
     def ended(self, name: str, failure: str) -> None:
-        """A cell's process has ended; with a reason if it failed for good."""
+        """Record the end of a cell's process, with the reason if it failed for good."""
         self.steps(name)
         self.watched -= {name}
         if failure:
@@ -96,18 +96,18 @@ class Board:
         row = self.rows.get(name, {})
         if "ep_return" not in row:
             return Text("starting")
-        said = Text(f"return {own(row, 'ep_return'):.1f}  ")
+        line = Text(f"return {own(row, 'ep_return'):.1f}  ")
         for label, cost, limit in costs_of(row, self.limits(name)):
             colour = "green" if cost <= limit else "red"
-            said.append(f"{label} ").append(f"{against(cost, limit)}/{limit:g}", colour).append(
+            line.append(f"{label} ").append(f"{against(cost, limit)}/{limit:g}", colour).append(
                 "  "
             )
         if "cost_regret_raw" in row:
-            said.append(f"regret {row['cost_regret_raw']:.0f}  ")
-        return said.append(f"{row.get('steps_per_second', 0.0):,.0f} steps/s")
+            line.append(f"regret {row['cost_regret_raw']:.0f}  ")
+        return line.append(f"{row.get('steps_per_second', 0.0):,.0f} steps/s")
 
     def limits(self, name: str) -> Mapping[str, float]:
-        """Of a cell that has begun, from its folder."""
+        """The limits of a started cell, from its folder."""
         if name not in self.known:
             self.known[name] = read_limits(read_json(self.out / name / "run.json").get("limits"))
         return self.known[name]

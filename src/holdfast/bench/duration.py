@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a grid will take, before it starts, and on what the guess rests.
+"""Estimate of a grid's time and disk space before it starts.
 
-The best witness is a run of the same algorithm and task under the same output folder, then one of
-the same task. Without any, the environment itself is timed for a moment; learning is then assumed
-to take what it takes C-TRPO with the default networks on one core, which is rough.
+The best source is a run of the same algorithm and task under the same output folder, then one of
+the same task. Without any, the environment itself is timed briefly, and learning is assumed to take
+as long as C-TRPO with the default networks on one core, which is a rough estimate.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from holdfast.train.environment import Spaces, open_env
 from holdfast.train.state import first_state
 
 LEARNING = 80e-6
-"""Seconds for each step beside the environment's own: acting, estimating, updating."""
+"""Seconds of each step without the environment's: acting, estimating, updating."""
 ROW = 450.0
 """Bytes of an epoch in progress.csv."""
 START_UP = 15.0
@@ -34,19 +34,19 @@ START_UP = 15.0
 @dataclass(frozen=True)
 class Effort:
     seconds: float
-    """Until all cells are done, with so many at a time."""
+    """Seconds until all cells are done, with so many at a time."""
     cpu_hours: float
     measured: int
-    """Cells whose pace is known from runs on disk; the others rest on a moment's timing."""
+    """Number of cells with a known pace from earlier runs; the others are timed briefly."""
     cells: int
     size: float
-    """Bytes that their folders will take."""
+    """Bytes of their folders."""
 
     def __str__(self) -> str:
         share = (
             "from the pace of earlier runs here"
             if self.measured == self.cells
-            else "rough: environments timed for a moment, learning assumed"
+            else "rough: environments timed briefly, learning assumed"
         )
         work = duration(3600 * self.cpu_hours)
         return (
@@ -71,7 +71,7 @@ def effort(cells: Sequence[Cell], out: Path, jobs: int) -> Effort:
         pace = paces.get((run.name, run.env)) or paces.get(("", run.env))
         known += pace is not None
         if pace is None or run.env not in timed:
-            timed[run.env] = timed.get(run.env) or _looked_at(run, pace is None)
+            timed[run.env] = timed.get(run.env) or _timed(run, pace is None)
         if pace is None:
             pace = 1.0 / (1.0 / timed[run.env][0] + LEARNING)
         needs.append(START_UP + left / pace)
@@ -90,7 +90,7 @@ def _paces(cells: Sequence[Cell], out: Path) -> dict[tuple[str, str], float]:
     return {key: float(np.median(values)) for key, values in seen.items()}
 
 
-def _looked_at(run: Run, timed: bool, seconds: float = 0.3) -> tuple[float, float]:
+def _timed(run: Run, timed: bool, seconds: float = 0.3) -> tuple[float, float]:
     """(steps per second of the environments alone, under random actions; bytes of a checkpoint)."""
     env = open_env(run, trusted=True)
     try:
@@ -121,7 +121,7 @@ def _schedule(needs: Sequence[float], jobs: int) -> float:
 
 
 def duration(seconds: float) -> str:
-    """No finer than it is known: 45 s, 12 min, 2 h 10 min, 8 days 2 h."""
+    """A duration in the precision of an estimate: 45 s, 12 min, 2 h 10 min, 8 days 2 h."""
     for (unit, size), (part, less) in itertools.pairwise(UNITS):
         if seconds >= size:
             whole, rest = divmod(round(seconds / less), round(size / less))

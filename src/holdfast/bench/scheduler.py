@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training the cells of a grid: which starts when, what is tried again, what has failed.
+"""Training the cells of a grid: order, retries and failures.
 
-The scheduler keeps no state of its own. What is finished stands on disk (`done.json`), what was
-begun continues from its checkpoint; killing it at any instant therefore loses at most an epoch of
-each cell, and repeating the command goes on. An engine says where cells are trained: in processes
-of this machine (`Local`), or on a cluster (`cluster.cells`).
+The scheduler keeps no state of its own. Finished cells have a `done.json`, and started ones
+continue from their checkpoint. So a kill at any instant loses at most an epoch of each cell, and
+repeating the command continues. An engine trains the cells in processes of this machine (`Local`),
+or on a cluster (`cluster.cells`).
 """
 
 import json
@@ -26,29 +26,31 @@ from holdfast.run import to_json
 BUSY = "busy"
 """The outcome of a cell that another scheduler trains."""
 WAIT = 2.0
-"""Seconds before a busy cell is asked again."""
+"""Seconds before a busy cell is tried again."""
 Job = TypeVar("Job")
 
 
 class Engine(Protocol[Job]):
-    """Where cells are trained; a job is one attempt at one of them."""
+    """The interface of an engine, which trains cells; a job is one attempt at one of them."""
 
     def slots(self) -> int:
-        """Jobs that may be at work at once; may change meanwhile."""
+        """Largest number of simultaneous jobs; it may change during the run."""
         ...
 
     def start(self, cell: Cell) -> Job: ...
 
     def ended(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Those that have ended, after a moment of waiting."""
+        """Jobs that have ended, after a short wait."""
         ...
 
     def outcome(self, job: Job) -> str:
-        """What became of an ended job: "" if the cell is done, `BUSY`, or why it failed."""
+        """The result of an ended job: "" if the cell is done, `BUSY`, or the reason of its
+        failure.
+        """
         ...
 
     def stop(self, job: Job) -> None:
-        """End a job; nothing that its last checkpoint holds is lost."""
+        """End a job; its last checkpoint is kept."""
         ...
 
 
@@ -88,7 +90,7 @@ def train_cells(
 
 @dataclass(frozen=True, eq=False)
 class CellProcess:
-    """A cell at work in a process; its complaints go to `log`."""
+    """A cell in a process; its stderr goes to `log`."""
 
     folder: Path
     log: IO[bytes]
@@ -97,7 +99,7 @@ class CellProcess:
 
 @dataclass(frozen=True)
 class Local:
-    """So many processes of this machine at a time, each on its own threads."""
+    """A number of simultaneous processes of this machine, each on its own threads."""
 
     out: Path
     jobs: int
@@ -121,7 +123,7 @@ class Local:
             process.stdin.write(json.dumps(to_json(cell.run)).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
-            pass  # it died at once; its exit code tells
+            pass  # it died at once; the exit code is read later
         return CellProcess(folder, log, process)
 
     def ended(self, jobs: Sequence[CellProcess]) -> list[CellProcess]:

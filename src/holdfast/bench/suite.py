@@ -7,8 +7,8 @@
     algorithms = ["cpo", { name = "c-trpo", sweep = { beta = [0.2, 1.0] } }]
     limits = { "SafetyHopperVelocity-v1" = 10 }    # else what the task declares
 
-A cell is one run: a folder name and a `Run`. Everything is checked before anything starts, and a
-word that is not known is an error with the nearest one that is.
+A cell is one run: a folder name and a `Run`. Everything is checked before the first run starts; the
+error for an unknown word suggests the nearest known one.
 """
 
 import tomllib
@@ -27,10 +27,10 @@ from holdfast.runs.folder import plain_word
 from holdfast.settings import built, converted, nearest, shown
 
 LARGEST = MB
-"""Bytes of a suite file."""
+"""Largest size of a suite file in bytes."""
 MOST_CELLS, MOST_LISTED, LONGEST_NAME = 100_000, 1000, 200
 FIXED = ("env", "seed", "steps", "preset", "name", "algorithm")
-"""Settings of a run that a suite gives in another way."""
+"""Settings of a run that have keys of their own in a suite."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Entry:
     sweep: dict[str, tuple[object, ...]] = field(default_factory=dict[str, tuple[object, ...]])
     preset: PresetName | None = None
     tasks: tuple[str, ...] | None = None
-    """Only on these tasks; None: on all of the suite."""
+    """Only on these tasks; None: on all tasks of the suite."""
     seeds: tuple[int, ...] | None = None
     """Only with these of the suite's seeds; None: with all."""
 
@@ -63,7 +63,9 @@ class Suite:
     preset: PresetName | None = None
     settings: dict[str, object] = field(default_factory=dict[str, object])
     limits: dict[str, object] = field(default_factory=dict[str, object])
-    """Task → its limit, or a table of its constraints' limits; others take what they declare."""
+    """Task → its limit, or a table of its constraints' limits; other tasks have their declared
+    limits.
+    """
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -78,7 +80,7 @@ class Suite:
             converted(limit, float | dict[str, float | str], f"limits.{task}")
 
     def limits_of(self, task: str) -> dict[str, object]:
-        """Settings that give a task its limit."""
+        """Settings with a task's limit."""
         if task not in self.limits:
             return {}
         limit = self.limits[task]
@@ -98,7 +100,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """The algorithm and what is set of it."""
+        """The algorithm and its changed settings."""
         return label_of(self.name, self.run.env, self.run.seed)
 
 
@@ -126,7 +128,9 @@ def load_suite(name: str | Path) -> Suite:
     try:
         data = shallow(tomllib.loads(words), name)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"suite '{name}' is not valid TOML ({error}); mend that line.") from None
+        raise ValueError(
+            f"suite '{name}' is not valid TOML ({error}); correct that line."
+        ) from None
     except RecursionError:
         raise ValueError(f"suite '{name}' is nested too deeply; write it flat.") from None
     return parse_suite(path.stem, data)
@@ -149,8 +153,8 @@ def parse_suite(name: str, data: Mapping[str, object]) -> Suite:
 def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
     """The runs of a suite, seeds outermost: the first results cover the whole grid.
 
-    `only` keeps cells that one of the given pairs ALGORITHM/TASK matches: an algorithm's name or
-    its label with settings, and a part of the task's name; either may be empty (`c-trpo/`,
+    `only` keeps cells that match one of the pairs ALGORITHM/TASK. ALGORITHM is a name or a label
+    with settings, TASK a part of the task's name; either may be empty (`c-trpo/`,
     `c-trpo_beta=0.1/Hopper`, `/Hopper`).
     """
     wanted = [_pattern(words) for words in only]
@@ -269,7 +273,9 @@ def _matches(cell: Cell, wanted: tuple[str, str]) -> bool:
 def _check_free(settings: Iterable[str], where: str) -> None:
     for key in settings:
         if key in FIXED:
-            raise ValueError(f"'{key}' does not belong under {where}; it has a place of its own.")
+            raise ValueError(
+                f"'{key}' does not belong under {where}; it has its own key in the suite."
+            )
 
 
 def _check_distinct(values: Sequence[object], where: str) -> None:

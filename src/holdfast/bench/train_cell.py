@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cell of a grid: train a run in its folder, from wherever it was left.
+"""One cell of a grid: train a run in its folder, from its last checkpoint.
 
 `python -m holdfast.bench.train_cell FOLDER` is the process that a scheduler starts. It reads the
-run as one line of JSON and then watches its standard input: when the scheduler dies, even by
-SIGKILL, the pipe closes and the cell ends too, so that no orphan writes into a folder that a rerun
-has taken over. A lock makes sure that two schedulers never train one cell at the same time.
+run as one line of JSON and then watches its standard input. When the scheduler dies, even by
+SIGKILL, the pipe closes and the cell ends too, so that no orphan writes into the folder of a rerun.
+A lock prevents two schedulers from training one cell at the same time.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:  # a process that only ends itself need not wait for jax
     from holdfast.train import Epoch
 
 BUSY, ORPHANED = 75, 76
-"""Exit codes: another process trains this cell; the scheduler is gone."""
+"""Exit codes: another process trains this cell; the scheduler has ended."""
 
 
 def train_cell(path: Path, config: Mapping[str, Any]) -> None:
-    """Train the run `config` in `path` to its end; a finished cell is left alone.
+    """Train the run `config` in `path` to its end; a finished cell is unchanged.
 
-    `Busy` is raised while someone else trains it. The lock lies beside the folder, which may not
-    be there yet; that of the folder itself keeps `holdfast resume` out.
+    `Busy` is raised while another process trains it. The lock is beside the folder, which may not
+    exist yet; the lock inside the folder excludes `holdfast resume`.
     """
     from holdfast.files import Busy, locked
 
@@ -41,7 +41,7 @@ def train_cell(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def training(path: Path, config: Mapping[str, Any]) -> Iterator[Epoch]:
-    """The epochs of a cell that are still to be trained, each when its files are safe."""
+    """Train the remaining epochs of a cell; yields each when its files are saved."""
     from holdfast.run import from_json, to_json
     from holdfast.runs.folder import create, load_state, open_folder
     from holdfast.runs.training import train_in_folder
@@ -57,7 +57,7 @@ def training(path: Path, config: Mapping[str, Any]) -> Iterator[Epoch]:
             folder = open_folder(path)
             if to_json(folder.run) != to_json(run):
                 raise ValueError(
-                    f"'{path}' holds a run with other settings; choose another --out, or remove "
+                    f"'{path}' has a run with other settings; choose another --out, or remove "
                     "the folder to train it anew."
                 )
             state, _ = load_state(folder)
@@ -70,13 +70,15 @@ def training(path: Path, config: Mapping[str, Any]) -> Iterator[Epoch]:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what a kill before the first run.json has left: half-written hidden files."""
+    """Remove half-written hidden files of a kill before the first run.json."""
     if path.is_dir() and all(child.name.startswith(".") for child in path.iterdir()):
         shutil.rmtree(path)
 
 
 def _first_line() -> bytes:
-    """The run's JSON, read without Python's buffers: a thread goes on reading the same pipe."""
+    """The run's JSON, read without Python's buffers, as a thread continues to read the same
+    pipe.
+    """
     text = b""
     while not text.endswith(b"\n") and (more := os.read(0, 1 << 16)):
         text += more
@@ -90,7 +92,7 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    """Entry point of the process; see the module's text."""
+    """Entry point of the process; see the module's docstring."""
     path, config = Path(sys.argv[1]), json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from holdfast.files import Busy

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         what, code = process.describe(stop)
         fail("; ".join([what, *getattr(stop, "__notes__", ())]) + ".", code)
     except (ValueError, RuntimeError, OSError) as error:
-        flush("\n" if isinstance(error, BrokenPipeError) else "")  # a line tells whose pipe it was
+        flush("\n" if isinstance(error, BrokenPipeError) else "")  # perhaps of another pipe
         if os.environ.get(DEBUG):
             raise
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]

@@ -94,7 +94,7 @@ def command(
         else:
             failed = train_cells(grid, folder, Local(folder, at_once, threads), board, retries)
     except KeyboardInterrupt as stop:
-        stop.add_note(f"what was trained is kept in '{folder}', and the same command goes on")
+        stop.add_note(f"the runs are kept in '{folder}', and the same command continues")
         raise
     finally:
         board.close()
@@ -120,7 +120,7 @@ def look_up(grid: Sequence[Cell], storage: str, out: Path, cluster: str | None) 
 
 
 def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
-    """Refuse a folder that holds a run with other settings, before anything starts."""
+    """Refuse a folder with a run of other settings, before anything starts."""
     for cell in grid:
         file = out / cell.name / "run.json"
         if not file.exists():
@@ -132,7 +132,7 @@ def refuse_other_settings(grid: Sequence[Cell], out: Path) -> None:
             if begun.get(name) != wanted.get(name):
                 raise ValueError(
                     f"'{file.parent}' was begun with {name}={begun.get(name)}, and {name}="
-                    f"{wanted.get(name)} is asked for; choose another --out or remove that folder."
+                    f"{wanted.get(name)} is requested; choose another --out or remove that folder."
                 )
 
 
@@ -165,7 +165,7 @@ def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str
         console.print(f"  {name}: {reason} (see {out / 'logs' / name}.log)")
     console.print(f"Report: holdfast report {out} -o {out / 'report'}")
     if failed:
-        raise RuntimeError(f"{len(failed)} runs failed; mend the cause and repeat the command.")
+        raise RuntimeError(f"{len(failed)} runs failed; correct the cause and repeat the command.")
 
 
 def _seeds(text: str | None) -> tuple[int, ...] | None:

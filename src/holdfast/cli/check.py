@@ -35,12 +35,12 @@ def command(
     if not broken:
         from holdfast.envs.check.facts import describe_env
 
-        said = describe_env(env, env_args=args, constraints=constraints, cost=cost)
-        plain_console().print(said, soft_wrap=True)
+        text = describe_env(env, env_args=args, constraints=constraints, cost=cost)
+        plain_console().print(text, soft_wrap=True)
     if broken:
         raise SystemExit(1)
     if suggest_limit:
         from holdfast.envs.check.chance import suggest_limit as suggest
 
-        said = str(suggest(env, env_args=args, constraints=constraints, cost=cost))
-        plain_console().print(said)
+        text = str(suggest(env, env_args=args, constraints=constraints, cost=cost))
+        plain_console().print(text)

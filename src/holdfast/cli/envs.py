@@ -25,7 +25,7 @@ def command(env: tyro.conf.Positional[str] = "") -> None:
             for name, words in tasks.items():
                 console.print(styled((f"  {name:<30}", "cyan"), f" {words}"), soft_wrap=True)
         console.print("\n`holdfast envs NAME` describes one. Any Gymnasium id that reports a cost")
-        console.print("works too, and so does a class of your own: `holdfast check ENV`.")
+        console.print("works too, and so does your own class: `holdfast check ENV`.")
     elif env in known_ids():
         console.print(describe(env))
     else:
@@ -34,4 +34,4 @@ def command(env: tyro.conf.Positional[str] = "") -> None:
         other = f"`holdfast envs` lists ours, and `holdfast check {env}` looks at any other."
         close = same_body(env, known_ids())
         hint = f"; did you mean '{close}'?" if close else nearest(env, known_ids(), other)
-        raise ValueError(f"'{env}' is none of ours{hint}")
+        raise ValueError(f"'{env}' is not a native task or probe{hint}")

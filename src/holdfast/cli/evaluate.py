@@ -58,7 +58,7 @@ def command(
     """
     if save and (environment.env is not None or limit or perturb or which != "newest"):
         raise ValueError(
-            "--save keeps how the newest policy does what it was trained for: leave --env, "
+            "--save stores the evaluation of the newest policy in its own task: leave --env, "
             "--limit, --perturb and --which out."
         )
     given, limits = judging.given() | environment.given(), judging_limits(limit)

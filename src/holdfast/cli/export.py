@@ -36,8 +36,8 @@ def command(
         console.print(f"Wrote:   {file}", soft_wrap=True)
     console.print(f"Checked: {agreement}", soft_wrap=True)
     console.print(
-        "Judge:   it acts by the most likely action unless it is given noise, at other costs than "
-        f"with sampled ones: holdfast evaluate {called(run)}{_which(which)} --greedy",
+        "Judge:   without noise it takes the most likely action, whose costs differ from those of "
+        f"sampled ones: holdfast evaluate {called(run)}{_which(which)} --greedy",
         soft_wrap=True,
     )
 

@@ -115,7 +115,7 @@ def parse_run(
     The preset applies first, then the flags, so an explicit flag always wins. With `before` the
     defaults are those of that run.
     """
-    preset = cast(PresetName | None, first_look(args).preset)
+    preset = cast(PresetName | None, parse_first(args).preset)
     base = before or make_run(algorithm, preset, env=env)
     if before is not None and preset is not None:
         base = with_preset(before, preset)
@@ -143,8 +143,8 @@ def parse_run(
     limits = base.limits | parse_limits(given.limit)
     if limits and given.cost_limit != base.cost_limit:
         raise ValueError(
-            f"--cost-limit {given.cost_limit} would limit nothing, as {', '.join(limits)} have "
-            f"limits of their own: give {' '.join(f'--limit {name}=NUMBER' for name in limits)}."
+            f"--cost-limit {given.cost_limit} has no effect, as {', '.join(limits)} have "
+            f"their own limits: give {' '.join(f'--limit {name}=NUMBER' for name in limits)}."
         )
     if not gives_epochs(args):
         count = cast(int, changes["num_envs"])
@@ -173,7 +173,7 @@ class First:
     config: str | None = None
 
 
-def first_look(args: Sequence[str]) -> First:
+def parse_first(args: Sequence[str]) -> First:
     """Parse these options alone."""
     rest = [arg for arg in args if arg not in HELP]
     return tyro.cli(First, args=rest, return_unknown_args=True)[0]

@@ -39,14 +39,14 @@ def follow(
     if not quiet:
         from holdfast.ship.film.views import film_name
 
-        said = {
+        lines = {
             "Run folder": str(folder.path),
             "Verdict": folder.command("evaluate"),
             "Picture": folder.command("plot", code=False),
             "Film": f"{folder.command('watch')} -o {film_name(folder.run)}",
             "Deploy": folder.command("export", code=False) + " -o policy.onnx",
         }
-        for what, how in said.items():
+        for what, how in lines.items():
             line = f"{what + ':':<12}{how}"
             plain_console().print(line, soft_wrap=True)
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def command(args: list[str]) -> None:
     """holdfast train ALGO ENV [options], or with --from RUN or --config RUN/run.json instead"""
-    from holdfast.cli.options import HELP, first_look, gives_epochs, parse_run
+    from holdfast.cli.options import HELP, gives_epochs, parse_first, parse_run
 
     # In two steps: the options are the settings of the algorithm, which ALGO, --from or --config
     # has to name before they can be parsed.
     names = list(takewhile(lambda arg: not arg.startswith("-"), args[:2]))
-    first = first_look(args)
+    first = parse_first(args)
     given = [
         flag for flag, value in (("--from", first.origin), ("--config", first.config)) if value
     ]
@@ -64,7 +64,7 @@ def train_from(origin: str, args: list[str]) -> None:
     before = open_folder(local_copy(origin))
     state, _ = load_state(before)
     if state is None:
-        raise ValueError(f"'{origin}' holds no checkpoint to begin with; train it first.")
+        raise ValueError(f"'{origin}' has no checkpoint to begin with; train it first.")
     run, chosen = parse_run("", "", args, before.run)
     named = is_uri(origin) or is_zoo(origin)
     run = replace(run, origin=f"{origin if named else before.path}@{state.epoch}")
@@ -103,9 +103,9 @@ def not_the_same(file: Path, before: object, steps: int) -> str:
     earlier = cast(list[object], before) if isinstance(before, list) else [before]
     totals = ", ".join(map(str, earlier))
     return (
-        f"'{file}' was extended from {totals} steps by `holdfast resume --steps`, and what follows "
-        f"the total (the final phase, rates that decay) followed the earlier one at first: a run "
-        f"of {steps} steps from its start has other numbers."
+        f"'{file}' was extended from {totals} steps by `holdfast resume --steps`, so its "
+        "schedules (the final phase, the decay of rates) first used the earlier total: a new run "
+        f"of {steps} steps has other numbers."
     )
 
 

@@ -106,8 +106,8 @@ def command(args: list[str]) -> None:
         if not mine:
             raise ValueError(f"'{folder}' is being searched by another process; wait for it.")
         board = lambda cells: _board(cells, folder, console, options.quiet)
-        told = lambda trial: console.print(_line(study, trial), soft_wrap=True)
-        shared = study, asked, folder, given.trials, board, told, given.retries
+        on_trial = lambda trial: console.print(_line(study, trial), soft_wrap=True)
+        shared = study, asked, folder, given.trials, board, on_trial, given.retries
         try:
             if given.cluster:
                 ray = Ray(folder, given.jobs, given.threads, given.cluster)
@@ -115,7 +115,9 @@ def command(args: list[str]) -> None:
             else:
                 trials, failed = search(*shared, Local(folder, jobs, given.threads))
         except KeyboardInterrupt as stop:
-            stop.add_note(f"all trials so far are kept in '{folder}', and the same command goes on")
+            stop.add_note(
+                f"all trials so far are kept in '{folder}', and the same command continues"
+            )
             raise
         conclude(study, trials, folder, failed)
 
@@ -162,13 +164,15 @@ def conclude(study: Study, trials: Sequence[Trial], out: Path, failed: dict[str,
     for name, reason in failed.items():
         console.print(f"{name}: {reason} (see {out / 'logs' / name}.log)")
     if best is None:
-        raise RuntimeError(f"no trial of '{out}' is complete; mend the cause and repeat.")
+        raise RuntimeError(f"no trial of '{out}' is complete; correct the cause and repeat.")
     if not best.safe:
         console.print("No trial is safe; this is the one nearest to its limit.")
-    said = {"Winner": _line(study, best), "Train": proof[0], "Prove": proof[1], "Page": str(page)}
-    for what, how in said.items():
+    lines = {"Winner": _line(study, best), "Train": proof[0], "Prove": proof[1], "Page": str(page)}
+    for what, how in lines.items():
         console.print(f"{what + ':':<8}{how}", soft_wrap=True)
     if failed:
-        raise RuntimeError(f"{len(failed)} trials failed; mend the cause and repeat the command.")
+        raise RuntimeError(
+            f"{len(failed)} trials failed; correct the cause and repeat the command."
+        )
     if not best.safe:
         raise SystemExit(1)

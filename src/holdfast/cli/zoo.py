@@ -25,8 +25,8 @@ def command(make: tuple[Path, ...] = (), to: Path | None = None, episodes: Whole
     if make:
         from holdfast.ship.certify.make_zoo import make_zoo
 
-        say = lambda text: console.print(text, soft_wrap=True)
-        make_zoo(make, to or zoo_folder(), episodes, say)
+        report = lambda text: console.print(text, soft_wrap=True)
+        make_zoo(make, to or zoo_folder(), episodes, report)
         return
     found = entries(to)
     if not found:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells as tasks of a Ray cluster whose machines share no disk.
 
-A task trains on its machine's own disk. After every checkpoint it hands over what is new in the run
-folder: to the driver through Ray, or to a storage that all can reach. A task that dies, with its
-worker or its whole machine, is given to another one, which goes on from what was handed over. A
-machine with other versions gets no second task as long as there are others.
+A task trains on its machine's own disk. After every checkpoint it sends the changed files of the
+run folder: to the driver through Ray, or to a shared storage. A task that dies, with its worker or
+its whole machine, is repeated on another one, from the last files sent. A machine with other
+versions gets no second task as long as there are others.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from holdfast.runs.checkpoint import saved_epochs
 
 @dataclass(eq=False)
 class Task:
-    """One attempt at a cell: the stream of what it hands over, and our claim on its folder."""
+    """One attempt at a cell: the stream of its files, and the lock of its folder."""
 
     folder: Path
     stream: Any
     claim: ExitStack = field(default_factory=ExitStack)
     node: str | None = None
-    """The machine that works on it, by Ray's name, once it has said so."""
-    said: str | None = None
-    """What became of it, once it has ended."""
+    """Its machine, by Ray's name, once known."""
+    error: str | None = None
+    """None: it is running; empty: it is done; else the reason of its failure."""
 
 
 class Ray:
@@ -58,7 +58,7 @@ class Ray:
         self.out, self.jobs, self.threads = out.resolve(), jobs, threads
         self.storage = storage
         self.moved: list[tuple[int, float]] = []
-        """Bytes of each hand-over, and seconds until they were on the disk here."""
+        """Bytes of each transfer, and seconds until they were on the local disk."""
         self.refused: set[str] = set()
         """Machines with other versions, by Ray's names."""
         self.ray = connect(address)
@@ -68,17 +68,17 @@ class Ray:
         self.task = self.ray.remote(num_returns="streaming", **options)(work_on_a_node)
 
     def slots(self) -> int:
-        """As asked for, or as many as the cluster has room for; it may grow and shrink."""
+        """The requested number of tasks, or that of the cluster's free cores, which may change."""
         cores = sum(int(node["Resources"]["CPU"]) for node in self._nodes())
         return self.jobs or max(1, cores // self.threads)
 
     def _nodes(self) -> list[dict[str, Any]]:
-        """Those that can work, without the refused ones unless there are no others."""
+        """Machines for tasks, without the refused ones unless there are no others."""
         alive = [n for n in self.ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
         return [n for n in alive if n["NodeID"] not in self.refused] or alive
 
     def _where(self) -> Any:
-        """On any machine that may work."""
+        """Start a task on any allowed machine."""
         nodes = self._nodes()
         names = {node["NodeID"] for node in nodes}
         if not self.refused or not nodes or names & self.refused:
@@ -91,15 +91,15 @@ class Ray:
         folder, claim = self.out / cell.name, ExitStack()
         if not claim.enter_context(locked(self.out / ".locks" / cell.name)):
             claim.close()
-            return Task(folder, None, said=BUSY)
+            return Task(folder, None, error=BUSY)
         kept = f"{self.storage.rstrip('/')}/{cell.name}" if self.storage else None
         given = contents(Disk(folder)) if saved_epochs(folder) or not kept else {}
         task = self.task.options(scheduling_strategy=self._where())
         return Task(folder, task.remote(to_json(cell.run), given, kept, versions()), claim)
 
     def ended(self, jobs: Sequence[Task]) -> Sequence[Task]:
-        """Takes in what the tasks have handed over, too."""
-        streams = {id(job.stream): job for job in jobs if job.said is None}
+        """Ended tasks; it also writes received files."""
+        streams = {id(job.stream): job for job in jobs if job.error is None}
         if streams:
             waiting = [job.stream for job in streams.values()]
             look: Any = partial(self.ray.wait, waiting, fetch_local=False)
@@ -109,53 +109,55 @@ class Ray:
         elif not jobs:
             time.sleep(0.5)
         self._give_up_lost(streams.values())
-        return [job for job in jobs if job.said is not None]
+        return [job for job in jobs if job.error is not None]
 
     def _give_up_lost(self, jobs: Iterable[Task]) -> None:
-        """Tasks of machines that Ray gave up: one that is cut off would never end by itself."""
+        """End tasks of machines that Ray has declared dead."""
         gone = {node["NodeID"] for node in self.ray.nodes() if not node["Alive"]}
         for job in jobs:
-            if job.said is None and job.node in gone:
-                job.said = "its machine does not answer any more"
+            if job.error is None and job.node in gone:
+                job.error = "its machine does not answer any more"
                 self.ray.cancel(job.stream, force=True)
 
     def _take(self, job: Task) -> None:
-        """The next hand-over, or the end."""
+        """Read the next transfer of a task, or its end."""
         begin = time.perf_counter()
         try:
             job.node, files = self.ray.get(next(job.stream))
         except StopIteration:
             done = (job.folder / "done.json").exists()
-            job.said = "" if done else "it ended without a result"
+            job.error = "" if done else "it ended without a result"
         except self.ray.exceptions.RayTaskError as error:
-            job.said = str(error.cause)
+            job.error = str(error.cause)
             if isinstance(error.cause, Unequal):
                 self.refused.add(error.cause.node)
         except self.ray.exceptions.RayError as error:
-            job.said = first_line(error)
+            job.error = first_line(error)
         else:
             try:
                 size = deliver(Disk(job.folder), files)
-                if files:  # the first word of a task only says where it is
+                if files:  # the first message is only the machine's name
                     self.moved.append((size, time.perf_counter() - begin))
             except OSError as error:
-                job.said = f"'{job.folder}' cannot be written ({error.strerror or error})"
+                job.error = f"'{job.folder}' cannot be written ({error.strerror or error})"
                 self.ray.cancel(job.stream, force=True)
 
     def outcome(self, job: Task) -> str:
         job.claim.close()
-        return job.said or ""
+        return job.error or ""
 
     def stop(self, job: Task) -> None:
         job.claim.close()
-        if job.said is None:
+        if job.error is None:
             self.ray.cancel(job.stream, force=True)
 
 
 def work_on_a_node(
     config: Mapping[str, Any], files: Files, storage: str | None, wanted: Mapping[str, str]
 ) -> Iterator[tuple[str, Files]]:
-    """The task: what `work` yields, with the machine it comes from; the first word is only that."""
+    """The task: the files from `work` with the machine's name; the first message is only the
+    name.
+    """
     ray: Any = importlib.import_module("ray")
     node = str(ray.get_runtime_context().get_node_id())
     try:
@@ -169,11 +171,11 @@ def work_on_a_node(
 
 
 def work(config: Mapping[str, Any], files: Files, storage: str | None) -> Iterator[Files]:
-    """Trains in a folder of its own and yields what is new in it.
+    """Train in a temporary folder and yield its changed files.
 
-    With a storage it begins from what lies there and keeps checkpoints there; the driver gets the
-    small files, which show how far it is. If the storage fails, the driver gets all, and the next
-    attempt begins from that.
+    With a storage it starts from the files there and stores checkpoints there; the driver gets the
+    small files with the progress. If the storage fails, the driver gets all files, and the next
+    attempt starts from those.
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
         folder = Path(home) / "run"
@@ -190,16 +192,18 @@ def work(config: Mapping[str, Any], files: Files, storage: str | None) -> Iterat
             for _ in training(folder, config):
                 if saved_epochs(folder) != saved:
                     saved = saved_epochs(folder)
-                    yield handed(box, place, files)
-            yield handed(box, place, files)
+                    yield driver_files(box, place, files)
+            yield driver_files(box, place, files)
         except StorageError:
             kept = contents(Disk(folder))
             yield kept | _dropped(files, kept)
             raise
 
 
-def handed(box: Outbox, place: Place | None, given: Files) -> Files:
-    """What the driver gets: all, or with a storage what is no checkpoint; those it gave may go."""
+def driver_files(box: Outbox, place: Place | None, given: Files) -> Files:
+    """The driver's files: all, or with a storage all but checkpoints, whose old copies are
+    removed.
+    """
     if place is None:
         return box.take()
     new = box.send(place)
@@ -208,7 +212,7 @@ def handed(box: Outbox, place: Place | None, given: Files) -> Files:
 
 
 def _dropped(given: Files, kept: Container[str] = ()) -> Files:
-    """The checkpoint that the driver gave is not needed there any more."""
+    """Remove the driver's old checkpoint."""
     return {n: None for n in reversed(given) if _of_checkpoint(n) and n not in kept}
 
 
@@ -217,5 +221,5 @@ def _of_checkpoint(name: str) -> bool:
 
 
 def _newest(files: Files) -> str:
-    """The name of the newest checkpoint that counts."""
+    """The name of the newest complete checkpoint."""
     return max((name for name in files if name.endswith("/state.json")), default="")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places that keep files by name: a folder of this machine, or a URI that fsspec understands."""
+"""Stores of files by name: a folder of this machine, or a URI that fsspec supports."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from holdfast.files import CheckpointError, confined, write_atomic
 from holdfast.process import pip_install
 
 TRIES, PAUSE = 4, 1.0
-"""How often a remote storage is asked, and seconds before the second time; doubled each time."""
+"""Number of attempts at a remote storage, and seconds before the second, doubled each time."""
 
 
 class StorageError(CheckpointError):
-    """A storage that cannot be read or written, after several tries; nothing is lost here."""
+    """A storage cannot be read or written after several attempts; local files are kept."""
 
 
-class Gone(StorageError):
-    """A file that is not there, or not any more."""
+class MissingFile(StorageError):
+    """A file that does not exist, or was removed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Disk:
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError as error:
-            raise Gone(f"'{self.path}' lacks a file that it listed ({name}).") from error
+            raise MissingFile(f"'{self.path}' lacks a file that it listed ({name}).") from error
 
     def write(self, name: str, content: bytes) -> None:
         target = self.path / confined(name)
@@ -59,7 +59,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Remote:
-    """A URI that fsspec understands; what fails is asked again, with a limit."""
+    """A URI that fsspec supports; failed operations are repeated a few times."""
 
     uri: str
 
@@ -101,12 +101,12 @@ class Remote:
             except StorageError:
                 raise
             except Exception as error:  # clients of storages have errors of their own
-                kind = Gone if isinstance(error, FileNotFoundError) else StorageError
+                kind = MissingFile if isinstance(error, FileNotFoundError) else StorageError
                 if attempt == TRIES or isinstance(error, PermissionError | FileNotFoundError):
                     raise kind(
-                        f"'{self.uri}' cannot be {what} ({type(error).__name__}: {error}), asked "
-                        f"{attempt} time(s): check the address, the credentials and the space "
-                        "there; nothing on this machine is lost, and the same command goes on."
+                        f"'{self.uri}' cannot be {what} ({type(error).__name__}: {error}), after "
+                        f"{attempt} attempt(s): check the address, the credentials and the space "
+                        "there; local files are kept, and the same command continues."
                     ) from error
                 time.sleep(pause)
                 pause *= 2
@@ -114,7 +114,7 @@ class Remote:
 
 
 Place = Disk | Remote
-"""Keeps files by name; each is written as a whole or not at all."""
+"""A store of files by name; each is written atomically."""
 
 
 def _filesystem(uri: str) -> tuple[Any, str]:
@@ -126,10 +126,12 @@ def _filesystem(uri: str) -> tuple[Any, str]:
         ) from None
     try:
         fs, root = url_to_fs(uri)
-    except ImportError as error:  # a protocol whose package is missing says which
+    except ImportError as error:  # the message names the missing package
         raise StorageError(f"'{uri}' cannot be opened: {error}") from None
     except ValueError as error:
-        raise StorageError(f"'{uri}' is no storage that fsspec knows ({error}).") from None
+        raise StorageError(
+            f"'{uri}' is not a storage that fsspec supports ({error}); check the address."
+        ) from None
     return fs, str(root).rstrip("/")
 
 
@@ -141,8 +143,8 @@ def here(where: str | os.PathLike[str]) -> Path:
     """A folder of this machine to write into."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(where)):  # a Path has one slash of the two
         raise ValueError(
-            f"'{os.fspath(where)}' is a URI, and what is asked for is written to a folder of this "
-            "machine: name one; `bench --storage` and `resume` are what keeps runs under URIs."
+            f"'{os.fspath(where)}' is a URI, and the output is written to a folder of this "
+            "machine: name a folder; only `bench --storage` and `resume` write to URIs."
         )
     return Path(where)
 
@@ -152,5 +154,5 @@ def place_of(where: str | os.PathLike[str]) -> Place:
 
 
 def hidden(name: str) -> bool:
-    """Locks and drafts stay where they are."""
+    """Whether a file is copied: not locks and drafts."""
     return any(part.startswith(".") for part in PurePosixPath(name).parts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ray: joining a cluster, and what must be the same on all of its machines."""
+"""Ray: joining a cluster, and checking the versions of its machines."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def connect(address: str) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """What Ray says of a loss, without its long explanations."""
+    """The first line of Ray's error, without its long explanations."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class Unequal(ValueError):
-    """A machine with other versions; `node` is what Ray calls it."""
+    """A machine with other versions; `node` is its name in Ray."""
 
     node = ""
 
 
 def refuse_versions(wanted: Mapping[str, str]) -> None:
-    """On a machine of the cluster: its packages are those of the machine that asks."""
+    """Refuse, on a machine of the cluster, other package versions than the driver's."""
     here = versions()
     for name in ("python", *PACKAGES):
         theirs, ours = wanted.get(name, "none"), here.get(name, "none")

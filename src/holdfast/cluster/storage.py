@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run folders that are kept elsewhere: on a driver's disk, or under a URI (`s3://bucket/runs`).
+"""Remote run folders: on a driver's disk, or under a URI (`s3://bucket/runs`).
 
-Whoever trains works on a disk of its own. After a checkpoint what is new in the folder is handed
-over as named bytes, in an order in which a reader never sees half of it: a checkpoint counts once
-its state.json is there, a run is done once its done.json is, so these come last. Fetching a folder
-into an empty one and training on gives the same bits as never having moved.
+A training process uses a local disk. After a checkpoint, changed files are sent as named bytes, in
+an order that is consistent for readers. A checkpoint is complete once its state.json exists, a run
+once its done.json exists, so these are sent last. Training on from a fetched copy gives the same
+bits as without the move.
 """
 
 from __future__ import annotations
@@ -19,46 +19,55 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from holdfast.cluster.places import TRIES, Disk, Gone, Place, Remote, StorageError, is_uri, place_of
+from holdfast.cluster.places import (
+    TRIES,
+    Disk,
+    MissingFile,
+    Place,
+    Remote,
+    StorageError,
+    is_uri,
+    place_of,
+)
 from holdfast.records.zoo import checked, is_zoo
 
 Files = dict[str, bytes | None]
-"""Relative name → content, in the order of writing; None: it is gone."""
+"""Relative name → content, in the order of writing; None: the file was removed."""
 RANK = {"run.json": -1, "state.safetensors": 1, "state.json": 2, "done.json": 3}
-"""What is written before and after all else."""
+"""Files that are written before and after all others."""
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """As a reader may meet them: run.json first, state.json after its arrays, done.json last."""
+    """The order of writing: run.json first, state.json after its arrays, done.json last."""
     return sorted(names, key=lambda name: (RANK.get(PurePosixPath(name).name, 0), name))
 
 
 Stamp = tuple[int, int] | None
-"""Size and time of a file; None: there is none."""
+"""Size and time of a file; None: it does not exist."""
 
 
 @dataclass
 class Outbox:
-    """What of a folder has arrived elsewhere."""
+    """The files of a folder that the other side has."""
 
     folder: Path
     arrived: dict[str, Stamp] = field(default_factory=dict[str, Stamp])
 
     @classmethod
     def up_to_date(cls, folder: Path) -> Outbox:
-        """The other side has what lies here now."""
+        """Record that the other side has the current files."""
         box = cls(folder)
         box.take()
         return box
 
     def take(self) -> Files:
-        """What has changed since; the caller brings it there."""
+        """The changed files, which the caller sends."""
         changed = self._changed()
         self.arrived |= changed
         return {name: self._content(name, stamp) for name, stamp in changed.items()}
 
     def send(self, place: Place) -> Files:
-        """What has changed since goes to a place; what fails is still new the next time."""
+        """Send changed files to a store; those that fail are sent again the next time."""
         files: Files = {}
         for name, stamp in self._changed().items():
             files[name] = self._content(name, stamp)
@@ -67,10 +76,12 @@ class Outbox:
         return files
 
     def _changed(self) -> dict[str, Stamp]:
-        """In the order of writing; what is gone comes last, what makes it count first."""
+        """The changes in the order of writing; removals are last, those of state.json before its
+        arrays.
+        """
         names = in_order(Disk(self.folder).names())
-        told = {name: (self.folder / name).stat() for name in names}
-        stamps = {name: (stat.st_size, stat.st_mtime_ns) for name, stat in told.items()}
+        stats = {name: (self.folder / name).stat() for name in names}
+        stamps = {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
         gone = [n for n, stamp in self.arrived.items() if stamp is not None and n not in stamps]
         now: dict[str, Stamp] = stamps | dict.fromkeys(reversed(in_order(gone)))
         return {name: stamp for name, stamp in now.items() if self.arrived.get(name) != stamp}
@@ -80,7 +91,7 @@ class Outbox:
 
 
 def deliver(place: Place, files: Mapping[str, bytes | None]) -> int:
-    """Write what was handed over, in its order; the bytes written."""
+    """Write received files, in their order; returns the number of bytes."""
     for name, content in files.items():
         if content is None:
             place.remove(name)
@@ -90,14 +101,14 @@ def deliver(place: Place, files: Mapping[str, bytes | None]) -> int:
 
 
 def contents(place: Place, small: bool = False) -> Files:
-    """A run folder as bytes with its newest checkpoint; `small`: one or many, without any.
+    """A run folder as bytes with its newest checkpoint; `small`: folders without checkpoints.
 
-    A checkpoint that its writer replaces meanwhile is gone; then a newer one is there.
+    If its writer replaces the checkpoint meanwhile, the newer one is read.
     """
     for _ in range(TRIES):
         try:
             return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
-        except Gone:
+        except MissingFile:
             continue
     return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
 
@@ -115,7 +126,7 @@ def _wanted(names: Iterable[str], small: bool) -> list[str]:
 
 
 def fetch(where: str | os.PathLike[str], folder: Path, small: bool = False) -> Path:
-    """A run folder from elsewhere, in a folder here."""
+    """Fetch a remote run folder into a local one."""
     folder.mkdir(parents=True, exist_ok=True)
     deliver(Disk(folder), contents(place_of(where), small))
     return folder
@@ -130,7 +141,7 @@ def runs_under(where: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Copy:
-    """What lies under a URI, on this machine for as long as this process lives."""
+    """A local copy of a URI, kept until this process ends."""
 
     uri: str
     small: bool
@@ -138,7 +149,7 @@ class Copy:
 
 
 COPIES: dict[Path, Copy] = {}
-"""Of this process, by their folder."""
+"""Copies of this process, by their folder."""
 
 
 NAMES: dict[Path, str] = {}
@@ -146,13 +157,13 @@ NAMES: dict[Path, str] = {}
 
 
 def called(folder: Path) -> str:
-    """What a command calls a folder: the URI or zoo name that it copies, or its own path."""
+    """The name of a folder in commands: the URI or zoo name of a copy, or its own path."""
     copied = COPIES.get(folder)
     return shlex.quote(NAMES.get(folder, str(folder)) if copied is None else copied.uri)
 
 
 def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
-    """A path as it is; a URI, or a policy of the zoo, as a copy that lasts as this process does."""
+    """A path unchanged; for a URI or a policy of the zoo a copy, kept until this process ends."""
     if is_zoo(where):
         name, files = checked(where)
         folder = Path(tempfile.mkdtemp(prefix="holdfast-")) / name
@@ -168,7 +179,7 @@ def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
     atexit.register(_forget, folder)
     fetch(uri, folder, small)
     if not COPIES[folder].box.take():
-        raise StorageError(f"'{uri}' holds no files: check the address.")
+        raise StorageError(f"'{uri}' has no files: check the address.")
     return folder
 
 
@@ -178,13 +189,13 @@ def _forget(folder: Path) -> None:
 
 
 def renew(folder: Path) -> None:
-    """A copy is made anew; any other folder is as it is."""
+    """Fetch a copy again; other folders are unchanged."""
     if folder in COPIES:
         fetch(COPIES[folder].uri, folder, COPIES[folder].small)
 
 
 def sync_back(folder: Path) -> None:
-    """What is new in a copy goes to where it came from; if it cannot, the copy stays for good."""
+    """Send the changes of a copy to its origin; if that fails, the copy is kept."""
     if folder not in COPIES:
         return
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Barriers: how dear it becomes to spend the slack that is left below a cost limit.
+"""Barriers: divergences that grow as an update uses up the slack below a cost limit.
 
 A convex generator φ with φ'(x) → −∞ at 0 induces the Bregman divergence
 
@@ -11,10 +11,10 @@ which is 0 at spent = 0, convex, and +∞ beyond the limit. With u = spent / sla
     log               φ = −log x       −log(1 − u) − u                      φ'' = 1 / slack²
     reversed-entropy  D_φ(slack ‖ slack − spent), φ = x log x = slack · log φ'' = 1 / slack
 
-The textbook difference of two φ loses all digits in float32 when little is spent; these forms use
+The textbook difference of two φ loses all digits in float32 if little is spent. These forms use
 log1p and, for small |u|, the power series, so every one is exact to rounding.
 
-Where no slack is left there is no barrier but a repair: `recovery_weights` say of what.
+Without slack there is no barrier; the update then repairs the costs with `recovery_weights`.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax import Array
 
 SERIES_BELOW = 0.03
-"""|u| under which ten terms of the series are exact in float64."""
+"""Largest |u| for which ten terms of the series are exact in float64."""
 
 
 def _series(u: Array, coefficients: list[float]) -> Array:
@@ -86,7 +86,7 @@ BARRIERS: dict[str, Barrier] = {
 
 
 def check_name(name: str) -> None:
-    """A key of the table, or what will be one once it is looked up: file.py:name, or <name>."""
+    """A key of the table, or a name that becomes one when it is loaded: file.py:name, or <name>."""
     if name not in BARRIERS and ":" not in name and not name.startswith("<"):
         raise unknown_barrier(name)
 
@@ -94,7 +94,7 @@ def check_name(name: str) -> None:
 def unknown_barrier(name: str) -> ValueError:
     if name.startswith("<"):
         return ValueError(
-            f"barrier={name} was passed as an object, which run.json cannot keep: make it known "
+            f"barrier={name} was passed as an object, which run.json cannot store: register it "
             "again with holdfast.use_barrier(generator), or write it into a file and name it, "
             "barrier=file.py:name."
         )
@@ -104,14 +104,14 @@ def unknown_barrier(name: str) -> ValueError:
 
 
 def barrier_of(name: str) -> Barrier:
-    """A barrier that is known here; ValueError for one that has not been looked up."""
+    """A registered barrier; ValueError for one that has not been loaded."""
     if name not in BARRIERS:
         raise unknown_barrier(name)
     return BARRIERS[name]
 
 
 def check_interior(limits: Mapping[str, float]) -> None:
-    """A barrier stands between the limit and what lies strictly below it."""
+    """Refuse limits of 0, which leave no interior for a barrier."""
     for name, limit in limits.items():
         if limit == 0:
             raise ValueError(
@@ -131,7 +131,9 @@ class Barriers:
     beta: Array
     """[K] β; 0 switches a constraint's barrier off."""
     confidence: float = 0.0
-    """z: the accept test adds z standard errors, blocked by episode, to what is spent."""
+    """z: the accept test adds z standard errors, blocked by episode, to the predicted cost
+    change.
+    """
 
     def curvature(self) -> Array:
         """[K] β φ''(slack), 0 where the barrier is off."""
@@ -151,8 +153,8 @@ class Barriers:
 def recovery_weights(violated: Array, excess: Array, limit: Array) -> Array:
     """[K] weights of the violated costs' advantages in a repair, summing to 1.
 
-    Each counts as A_i / b_i, in proportion to its excess / b_i, so that the unit of a cost does
-    not matter: Σ_i w_i A_i is the same direction when a cost and its limit are both rescaled.
+    Each cost enters as A_i / b_i, in proportion to its excess / b_i, so the unit of a cost does not
+    matter. Σ_i w_i A_i keeps its direction if a cost and its limit are both rescaled.
     """
     unit = jnp.maximum(jnp.abs(limit), 1e-6)
     weight = jnp.where(violated, jnp.maximum(excess / unit, 1e-6), 0.0) / unit

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps under linearised constraints, solved in the few dimensions that matter.
+"""Steps under linearised constraints, solved in the subspace of the gradients.
 
     CPO    maximise g·u      subject to  c + B u ≤ 0,  ½ uᵀ H u ≤ δ
     PCPO   minimise |u − v|²_H subject to  c + B u ≤ 0
 
-The answers are u = t x − Σ_i μ_i p_i with x = H⁻¹ g and p_i = H⁻¹ b_i, so only the numbers
-q = g·x, r = B x, S = B H⁻¹ Bᵀ and c enter. Which constraints are tight is found by trying all 2^K
-sets: each has a closed form, and the best one that is feasible is the optimum. For one constraint
-this is CPO's dual in closed form.
+The solutions are u = t x − Σ_i μ_i p_i with x = H⁻¹ g and p_i = H⁻¹ b_i. So only the numbers q =
+g·x, r = B x, S = B H⁻¹ Bᵀ and c are needed. The tight constraints are found by trying all 2^K sets:
+each has a closed form, and the best feasible one is the optimum. For one constraint this is CPO's
+dual in closed form.
 """
 
 import itertools
@@ -18,11 +18,13 @@ import numpy as np
 from jax import Array
 
 MOST_CONSTRAINTS = 8
-"""2^8 sets of tight constraints are still nothing beside one product with the Fisher matrix."""
+"""Largest number of constraints: 2^8 sets take far less time than one product with the Fisher
+matrix.
+"""
 
 
 def check_constraints(constraints: int, name: str) -> None:
-    """Refuse more constraints than the enumeration is made for."""
+    """Refuse more constraints than the enumeration supports."""
     if constraints > MOST_CONSTRAINTS:
         raise ValueError(
             f"{name} has {constraints} constraints, but tries all sets of tight ones and supports "
@@ -41,22 +43,22 @@ def _restricted(gram: Array, tight: Array) -> Array:
 
 
 def _lengths(gram: Array) -> Array:
-    """[K] |b_i| in the metric: in these units S has ones on its diagonal and costs have no unit."""
+    """[K] |b_i| in the metric; in these units S has ones on its diagonal and costs have no unit."""
     square = jnp.diagonal(gram)
     return jnp.sqrt(jnp.where(square > 0, square, 1.0))
 
 
 def _largest(dtype: jnp.dtype) -> float:
-    """The largest multiplier, in lengths of the step, whose square leaves two digits of a sum."""
+    """The largest multiplier, in lengths of the step, whose square leaves two digits in a sum."""
     return 0.1 / float(jnp.finfo(dtype).eps) ** 0.5
 
 
 def _best(value: Array, violation: Array, tolerance: float, loose: float) -> Array:
-    """The set with the best value among those that hold to a tolerance, the loose one if need be.
+    """The set with the best value among those feasible to a tolerance, the looser one if needed.
 
-    A set of dependent constraints has no finite solution, or one that rounding has spoilt; its
-    violation is infinite, so it is never chosen. It is not needed: the optimum is also attained
-    with an independent set, and up to the small angle between nearly dependent ones.
+    A set of dependent constraints has no finite solution, or one dominated by rounding; its
+    violation is infinite, so it is never chosen. It is not needed: an independent set attains the
+    optimum too, up to the small angle between nearly dependent ones.
     """
     least = violation.min()
     level = jnp.where(least <= tolerance, tolerance, jnp.maximum(least, loose))
@@ -68,9 +70,9 @@ def constrained_step(
 ) -> tuple[Array, Array, Array]:
     """(t, μ [K], whether any u is feasible) of CPO's programme.
 
-    With the constraints in T tight, u = t (x − P y_r) − P y_c where S_T y_r = r_T, S_T y_c = c_T,
-    and t = √(B / A) exhausts the region: A = q − r_T·y_r, B = 2δ − c_T·y_c. What is chosen is
-    judged by its residuals in S, not by which constraints it was to make tight.
+    With the constraints in T tight, u = t (x − P y_r) − P y_c where S_T y_r = r_T, S_T y_c = c_T.
+    The region is exhausted at t = √(B / A), A = q − r_T·y_r, B = 2δ − c_T·y_c. A solution is judged
+    by its residuals in S, not by its set of tight constraints.
     """
     eps, most = 100 * float(jnp.finfo(q.dtype).eps), _largest(q.dtype)
     unit, reach = _lengths(gram), jnp.sqrt(jnp.asarray(2 * radius, q.dtype))
@@ -98,7 +100,7 @@ def constrained_step(
 def projection(gram: Array, excess: Array) -> Array:
     """[K] μ of the nearest point v − P μ with excess − S μ ≤ 0, where excess = c + B v.
 
-    Where no point satisfies all of them, the one of the enumerated that violates least.
+    If no point satisfies all of them, the enumerated point with the smallest violation.
     """
     eps, most = 100 * float(jnp.finfo(excess.dtype).eps), _largest(excess.dtype)
     unit = _lengths(gram)

@@ -6,9 +6,9 @@ the batch are one compiled scan.
 
     loss = Σ_i weight_i · (mean (v_i(s) − target_i)² + l2 · |parameters_i|²)
 
-All weights are 1 but maybe the reward's. The networks share no parameter: only the clip
-of their joint gradient binds them. Where each is clipped by itself (`critic_apart`) each is a fit
-of its own, `fit_one`, and the fits run side by side.
+All weights are 1 except perhaps the reward's. The networks share no parameter; only the clip of
+their joint gradient couples them. If each is clipped separately (`critic_apart`), each is a
+separate fit, `fit_one`, and the fits run in parallel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holdfast.core.types import Batch, Metrics, check_range
 Minibatches = tuple[NDArray[np.int32], NDArray[np.bool_]]
 """Row numbers [passes · M, minibatch] and which of them are real."""
 Loss = Callable[[Array, Array, Array, Array], Array]
-"""(parameters as one vector, observations, targets, weights) → what is to fall."""
+"""(parameters as one vector, observations, targets, weights) → the loss."""
 
 
 @jax.tree_util.register_dataclass
@@ -43,7 +43,7 @@ class Critics:
     layers: Layers
     """Each array with a leading axis of size 1 + K: reward first."""
     moments: optax.OptState
-    """Adam's, over all parameters as one vector."""
+    """Adam's moments, over all parameters as one vector."""
     network: Network = field(default=DENSE, metadata={"static": True})
 
 
@@ -136,7 +136,7 @@ class CriticFit:
     def loss(
         self, layers: Layers, obs: Array, target: Array, weight: Array, network: Network = DENSE
     ) -> Array:
-        """The regression's, with the reward critic counted as often as it weighs."""
+        """The regression loss, with the reward critic's weight."""
         l2, biases = self.critic_l2, self.critic_l2_biases
         total = regression_loss(layers, obs, target, weight, l2, biases, network)
         if self.critic_reward_weight == 1:
@@ -153,7 +153,7 @@ class CriticFit:
     def minibatches(self, key: Array, size: int) -> Minibatches:
         """All passes of a fit to `size` samples, shuffled.
 
-        The last minibatch of a pass is filled up with rows that do not count.
+        The last minibatch of a pass is filled up with rows of weight 0.
         """
         minibatch, passes = self.critic_minibatch, self.critic_passes
         per_pass = -(-size // minibatch)
@@ -170,7 +170,9 @@ class CriticFit:
         picked: Minibatches,
         gradient_norm: Array | None = None,
     ) -> tuple[Critics, Metrics]:
-        """Fit all to `batch.target`; `gradient_norm` counts only with `critic_stale_norm`."""
+        """Fit all critics to `batch.target`; `gradient_norm` is used only with
+        `critic_stale_norm`.
+        """
         flat, unravel = ravel_pytree(critics.layers)
         counts = self.critic_stale_norm and gradient_norm is not None
         start = jnp.asarray(gradient_norm if counts else 0.0, flat.dtype)
@@ -186,9 +188,9 @@ class CriticFit:
     def fit_one(
         self, critics: Critics, batch: Batch, picked: Minibatches, which: Array
     ) -> tuple[Critics, Metrics]:
-        """Fit one of the critics by itself: the reward's is 0, then come the costs'.
+        """Fit one critic separately: index 0 is the reward's, then come the costs'.
 
-        The result holds that one alone; `together` joins several.
+        The result contains only that critic; `together` joins several.
         """
         one = _only(critics, which)
         flat, unravel = ravel_pytree(one.layers)
@@ -253,7 +255,7 @@ def _only(critics: Critics, which: Array) -> Critics:
 
 
 def together(each: Sequence[Critics]) -> Critics:
-    """The critics of several values as those of one, in their order."""
+    """Join several values with critics into one, in their order."""
     unravel = ravel_pytree(each[0].layers)[1]
     join: Callable[..., Any] = lambda *trees: jax.tree.map(lambda *x: jnp.concatenate(x), *trees)
     glue: Callable[..., Array] = lambda *x: (
@@ -267,9 +269,9 @@ def together(each: Sequence[Critics]) -> Critics:
 def orders(key: Array, passes: int, size: int, xp: Any = jnp) -> Any:
     """[passes, size] independent random orders of the numbers below `size`.
 
-    One integer holds a number and random bits above it. On a CPU these sort ten times faster than
-    the pairs of `jax.random.permutation`, and ten times faster again in NumPy, outside of
-    compiled functions. As there, rounds repeat until equal bits do not matter.
+    One integer contains a number and random bits above it. On a CPU these sort ten times faster
+    than the pairs of `jax.random.permutation`, and ten times faster again in NumPy, outside of
+    compiled functions. As there, rounds repeat until ties of random bits have no effect.
     """
     low = max(1, (size - 1).bit_length())
     place = xp.broadcast_to(xp.arange(size, dtype=xp.uint32), (passes, size))

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an update rests on, and how wrong its prediction can be: logged where a run asks for it.
+"""Diagnostics of an update, logged by setting: gradient signal share, worst-case cost bound.
 
-Signal share: how much of an epoch's gradient another epoch would show again. The episodes fall into
-two halves with gradients a and b, sizes and angles as the trust region measures them,
-⟨a, b⟩ = aᵀ (F + damping)⁻¹ b:
+Signal share: the part of an epoch's gradient that another epoch would reproduce. The episodes are
+divided into two halves with gradients a and b; the inner product is that of the trust region, ⟨a,
+b⟩ = aᵀ (F + damping)⁻¹ b:
 
     c = 2 ⟨a, b⟩ / (⟨a, a⟩ + ⟨b, b⟩)          the halves' cosine
     share = 2 c / (1 + c)                      of the squared gradient of both halves together
 
-Noise of a half is independent of the other's, so E⟨a, b⟩ is the squared signal alone. One epoch
-tells this roughly, also below 0; its mean over epochs is what counts.
+The noise of the halves is independent, so E⟨a, b⟩ is the squared signal alone. The value of one
+epoch is a rough estimate and can be negative; use its mean over epochs.
 
-Worst case of one update, next to what came of it:
+Worst case of one update:
 
     J(π') ≤ J(π) + κ E[(ρ − 1) A_c] + κ √(2 KL) · γ ε_c / (1 − γ),     ε_c = max_s |E_π' A_c(s, ·)|
 
-KL is the mean KL(π ‖ π') over the states of π, summed over action dimensions. What C-TRPO's barrier
-leaves of the radius is δ(β) = δ − β D_φ. It bounds the KL that the region measures: this one where
-`kl_average` is off. With `kl_average` (D1) the region measures KL / dims, so KL ≤ dims · δ(β).
-From samples ε_c is bounded by the largest |(ρ − 1) A_c| that was seen: E_π' A_c = E_π (ρ − 1) A_c
-is a mean of such terms. On an enumerated CMDP the bound so made always holds; from samples it holds
-as far as ε_c was seen.
+KL is the mean KL(π ‖ π') over the states of π, summed over action dimensions. C-TRPO's barrier
+reduces the radius to δ(β) = δ − β D_φ. It bounds the KL of the trust region, which is this KL if
+`kl_average` is off. With `kl_average` (D1) the region measures KL / dims, so KL ≤ dims · δ(β). From
+samples ε_c is estimated by the largest observed |(ρ − 1) A_c|: E_π' A_c = E_π (ρ − 1) A_c is a mean
+of such terms. On an enumerated CMDP this bound always holds; from samples it holds if the largest
+term was observed.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def signal_share(policy: Policy, batch: Batch, region: TrustRegion) -> Metrics:
 
 
 def worst_case(old: Policy, new: Policy, batch: Batch, gamma: Array | float) -> Metrics:
-    """`epsilon_c` and `worst_case`, the largest rise of J that the update can bring.
+    """`epsilon_c` and `worst_case`, the upper bound on the rise of J by the update.
 
-    Of several constraints the largest of either.
+    With several constraints each is the largest over constraints.
     """
     before, after = old.outputs(batch.obs), new.outputs(batch.obs)
     log_ratio = new.log_prob(after, batch.action) - old.log_prob(before, batch.action)

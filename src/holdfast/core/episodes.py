@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes: returns, costs, lengths, the estimate of J_c that updates act on, and their forecasts.
+"""Episodes: returns, costs, lengths, the estimate of J_c for updates, and predicted cost changes.
 
     window   the published estimate: each finished episode joins a window of the last 50 and
              its mean is recorded; the epoch's value is the mean of those records. It lags by
              about 1.2 updates (D4).
     epoch    from all steps of this epoch, by the age of their episodes (`by_age`): no lag, more
-             noise, no preference for short episodes. The plain mean where all are whole.
+             noise, no preference for short episodes. The plain mean if all are complete.
 
 N environments, T steps, K constraints; everything in float64.
 """
@@ -23,25 +23,25 @@ Bools = NDArray[np.bool_]
 CostEstimate = Literal["window", "epoch"]
 
 WINDOW = 50
-"""Finished episodes that the published estimate counts."""
+"""Number of finished episodes in the published estimate."""
 FORGET = 0.95
-"""What a forecast counts one epoch later."""
+"""Weight of a predicted change one epoch later."""
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """What is known of episodes between two epochs."""
+    """Statistics of episodes, carried from epoch to epoch."""
 
     running: Floats
-    """[N, 2 + 2K] of the unfinished ones: return, length, costs, discounted costs."""
+    """[N, 2 + 2K] sums of the unfinished episodes: return, length, costs, discounted costs."""
     window: Floats
-    """[<= 50, 2 + 2K] the last finished ones, oldest first."""
+    """[<= 50, 2 + 2K] the last finished episodes, oldest first."""
     smooth: Floats
     """[2 + 2K] the last epoch's smoothed values; NaN before any episode has ended."""
     raw: Floats
-    """[2 + 2K] what an episode of the last epoch brought; NaN before any has ended."""
+    """[2 + 2K] means of an episode in the last epoch; NaN before any has ended."""
     smooth_error: Floats
-    """[2 + 2K] standard error of `smooth`: that of its weighted mean; 0 before two episodes."""
+    """[2 + 2K] standard error of `smooth` as a weighted mean; 0 before two episodes have ended."""
     raw_error: Floats
     """[2 + 2K] standard error of `raw`; 0 before two episodes have ended."""
     ended: int
@@ -60,13 +60,13 @@ class Episodes:
         return (self.running.shape[1] - 2) // 2
 
     def forget_running(self) -> Episodes:
-        """After all environments were reset."""
+        """The statistics after a reset of all environments."""
         return replace(self, running=np.zeros_like(self.running))
 
     def advance(
         self, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
     ) -> Episodes:
-        """After an epoch of reward [T, N], cost [T, N, K] and done [T, N]."""
+        """The statistics after an epoch of reward [T, N], cost [T, N, K] and done [T, N]."""
         finished, running = self._finished(reward, cost, done, gamma)
         if not len(finished):
             return replace(self, running=running, ended=0)
@@ -95,13 +95,15 @@ class Episodes:
         )
 
     def _cut(self, done: Bools) -> bool:
-        """Whether an episode began before this epoch or outlives it."""
+        """Whether an episode began before this epoch or continues after it."""
         return bool(self.running[:, 1].any() or not done[-1].all())
 
     def _finished(
         self, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
     ) -> tuple[Floats, Floats]:
-        """Rows of the episodes that ended, in order of time then environment; and the new rest."""
+        """Rows of the finished episodes, ordered by time then environment; and the unfinished
+        sums.
+        """
         steps, num_envs = reward.shape
         rows: list[tuple[int, int, Floats]] = []
         running = self.running.copy()
@@ -121,7 +123,9 @@ class Episodes:
         return np.array([row[2] for row in rows]).reshape(-1, width), running
 
     def _sums(self, before: float, reward: Floats, cost: Floats, gamma: float) -> Floats:
-        """What a piece of an episode that is already `before` steps old adds to its sums."""
+        """The contribution to an episode's sums of a piece that starts `before` steps after its
+        start.
+        """
         discount = gamma ** (before + np.arange(len(reward)))
         return np.concatenate(
             [[reward.sum(), len(reward)], cost.sum(0), discount @ cost], dtype=np.float64
@@ -129,20 +133,20 @@ class Episodes:
 
 
 def observes_every_age(done: Bools) -> bool:
-    """Whether each environment ended an episode; one that did not shows that some last longer."""
+    """Whether each environment ended an episode; if one did not, some episodes are longer."""
     return bool(done.any(0).all())
 
 
 def _columns(
     reward: NDArray[Any], cost: NDArray[Any], gamma: float, age: NDArray[np.int64]
 ) -> Floats:
-    """[T, N, 2 + 2K] what each step adds to the sums of its episode."""
+    """[T, N, 2 + 2K] the contribution of each step to the sums of its episode."""
     one, discounted = np.ones((*reward.shape, 1)), cost * (gamma**age)[..., None]
     return np.concatenate([reward[..., None], one, cost, discounted], -1, dtype=np.float64)
 
 
 def _weights(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:
-    """What each episode counts in the mean of the records, the means of [start, end)."""
+    """The weight of each episode in the mean of the records, the means of [start, end)."""
     share = 1.0 / ((ends - starts) * len(ends))
     change = np.zeros(ends[-1] + 1)
     np.add.at(change, starts, share)
@@ -151,7 +155,7 @@ def _weights(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Floats:
 
 
 def ages(done: Bools, before: Floats) -> NDArray[np.int64]:
-    """[T, N] steps that its episode had made before each step; `before` [N] at the start."""
+    """[T, N] number of earlier steps in the episode of each step; `before` [N] at the start."""
     time = np.arange(len(done))[:, None]
     began = np.maximum.accumulate(np.where(_begins(done), time, 0))
     return time - began + np.where(began == 0, before.astype(np.int64), 0)
@@ -162,16 +166,16 @@ def by_age(values: Floats, done: Bools, age: NDArray[np.int64]) -> tuple[Floats,
 
     J = V(0), with one value for each age, from all steps of one epoch:
 
-        V(a) = mean of (cost + V(a + 1) if the episode goes on)   over the steps taken at age a
+        V(a) = mean of (cost + V(a + 1) if the episode continues)   over the steps taken at age a
 
     The mean over finished episodes favours short ones, because the end of an epoch cuts the long
-    ones. Here no step is left out and none is chosen by how its episode ended: how old an episode
-    is says nothing about luck, so every age is seen without bias, also in episodes that began
-    before the epoch or outlive it. If all are whole, V(0) is their plain mean. It is Kaplan and
-    Meier's estimate of survival (with late entries), carried over to costs.
+    ones. Here no step is left out, and none is selected by the end of its episode. The age of an
+    episode is independent of later chance, so every age is sampled without bias, also in episodes
+    that began before the epoch or continue after it. If all are complete, V(0) is their plain mean.
+    It is Kaplan and Meier's estimate of survival (with late entries), applied to costs.
 
-    Like every quotient of two sums it is off by second order, about se²/J; leaving out one
-    environment after the other (the jackknife) measures and removes that.
+    Like every quotient of two sums it has a bias of second order, about se²/J. The jackknife over
+    environments estimates and removes it.
     """
     _, num_envs, width = values.shape
     rows = int(age.max()) + 1
@@ -203,8 +207,9 @@ def _error(
 ) -> Floats:
     """error² = n / (n − 1) · Σ_pieces (Σ_steps w(a) · δ)²
 
-    over the n pieces of episodes in the epoch, δ = cost + V(a + 1) if it goes on − V(a) and
-    w(a) = (share that reach age a) / (steps taken at it): the plain standard error of whole ones.
+    over the n pieces of episodes in the epoch, with δ = cost + V(a + 1) if it continues − V(a) and
+    w(a) = (share that reach age a) / (steps at age a). For complete episodes it is the plain
+    standard error.
     """
     reach = np.concatenate([[1.0], stays[:-1]]).cumprod()
     follows = np.where(done[..., None], 0.0, ahead[age + 1])
@@ -218,27 +223,29 @@ def _error(
 
 
 def _begins(done: Bools) -> Bools:
-    """[T, N] whether an episode begins with this step of the epoch, after one that ended in it."""
+    """[T, N] whether an episode begins with this step, after another one that ended in this
+    epoch.
+    """
     return np.concatenate([np.zeros_like(done[:1]), done[:-1]])
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predicted against realised: how far the change of a cost that an update foresaw came true.
+    """Predicted against realised cost changes of updates.
 
         spent_k        the change of J_c that the update of epoch k predicts, κ E[(ratio − 1) · A_c]
         realised_k+1   J_{k+1} − J_k, measured one epoch later with the cost estimate in use
         ratio          Σ_j f^j p r / Σ_j f^j p², the slope of realised on predicted through 0
 
-    over the pairs (p, r) = (spent, realised) so far, j epochs old, f = 0.95: it remembers about 20
-    epochs. 1 is a prediction in the units of the limit; above 1, costs change more than foreseen.
-    All are [1 + K]: the sum, then each cost.
+    over the pairs (p, r) = (spent, realised) so far, j epochs old, f = 0.95, so about 20 epochs
+    count. A ratio of 1 is a calibrated prediction; above 1, costs change more than predicted. All
+    are [1 + K]: the sum, then each cost.
     """
 
     cost: Floats
     """The last estimate of J_c; NaN before the first epoch."""
     spent: Floats
-    """The change predicted from there."""
+    """The predicted change from that estimate."""
     cross: Floats
     """Running Σ predicted · realised."""
     square: Floats
@@ -251,12 +258,12 @@ class Forecast:
 
     @property
     def ratio(self) -> Floats:
-        """Realised per predicted; NaN before anything was predicted."""
+        """Realised per predicted change; NaN before the first prediction."""
         unknown = np.full_like(self.cross, np.nan)
         return np.divide(self.cross, self.square, out=unknown, where=self.square > 0)
 
     def after(self, cost: NDArray[Any], spent: NDArray[Any]) -> tuple[Forecast, Floats]:
-        """(the forecast from an epoch's estimate [K] and prediction [K], what was realised)."""
+        """(the forecast with an epoch's estimate [K] and prediction [K], the realised change)."""
         cost, spent = (np.array([each.sum(), *each], np.float64) for each in (cost, spent))
         realised = cost - self.cost
         known = ~np.isnan(realised)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimators: from the experience of an epoch to advantages and the critics' targets.
+"""Estimators of advantages and the critics' targets from the experience of an epoch.
 
 Shapes: T steps, N environments, K constraints. The same function serves reward and every cost.
 """
@@ -28,7 +28,7 @@ def gae(
 ) -> Array:
     """Advantages A_t = Σ_k (γλ)^k δ_{t+k} within an episode, all arrays [T, N].
 
-    Several signals at once stand on a last axis, with a γ and λ for each.
+    Several signals at once are on a last axis, with a γ and λ for each.
 
     δ_t = f_t + γ v(s') − v(s) with s' the true successor, its value given as 0 after a terminal
     state. The sum stops where `done` (terminated or truncated) and at the end of the rollout.
@@ -60,9 +60,9 @@ def estimate(
 ) -> dict[str, Array]:
     """Advantages and critic targets of a rollout: the fields of a batch that need the critics.
 
-    `rollout` holds obs and next_obs [T, N, O], reward [T, N], cost [T, N, K] and the end flags.
+    `rollout` contains obs and next_obs [T, N, O], reward [T, N], cost [T, N, K] and the end flags.
     `gamma` and `lam` are (reward, cost). The noise is that of the ablation: every stored and every
-    bootstrapped cost value is off by an independent normal error, also after termination.
+    bootstrapped cost value has an independent normal error, also after termination.
     """
     steps, num_envs = rollout["reward"].shape
     size = rollout["obs"].shape[-1]

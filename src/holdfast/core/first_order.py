@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First-order learning: minibatch passes of Adam on a loss, stopped by the distance travelled.
+"""First-order learning: minibatch passes of Adam on a loss, stopped by the KL from the old policy.
 
     repeat up to `passes` times:
         for each shuffled minibatch:  one Adam step on  loss(π) + critic losses
         stop once  E[KL(π_old ‖ π)] > kl_stop
 
-An algorithm is its loss. The passes are one compiled loop, critics and early stop included; the
-gradient of everything that is trained together is clipped as one vector.
+An algorithm is defined by its loss. The passes are one compiled loop, including critics and early
+stop. The joint gradient of all trained parts is clipped as one vector.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Rows:
     obs: Array
     action: Array
     weight: Array
-    """[m], sums to one; 0 where a row only fills up the last minibatch."""
+    """[m], sums to one; 0 for rows that only fill up the last minibatch."""
     adv_r: Array
     adv_c: Array
     """[m, K]"""
     target: Array
     log_prob: Array
-    """[m] of the actions under the policy that took them."""
+    """[m] log-probability of the actions under the policy that took them."""
 
 
 _ADAM = optax.scale_by_adam()
 
 Loss = Callable[[Policy, Rows], Array]
-"""What a policy is to minimise on a minibatch."""
+"""The policy's loss on a minibatch."""
 
 
 def ratio(policy: Policy, rows: Rows) -> Array:
@@ -56,7 +56,7 @@ def ratio(policy: Policy, rows: Rows) -> Array:
 
 
 def clipped_gain(rho: Array, advantage: Array, rows: Rows, clip: float) -> Array:
-    """E[min(ρ A, clip(ρ, 1 ± clip) A)], a pessimistic gain: nothing is won beyond the clip."""
+    """E[min(ρ A, clip(ρ, 1 ± clip) A)], a pessimistic gain that does not rise beyond the clip."""
     cut = jnp.clip(rho, 1 - clip, 1 + clip)
     return rows.weight @ jnp.minimum(rho * advantage, cut * advantage)
 
@@ -66,7 +66,7 @@ def clipped_cost(
 ) -> Array:
     """[K] E[max(ρ A, clip(ρ, 1 ± clip) A)] of advantages [m, K]: pessimistic for a cost.
 
-    `centre` takes E[A] off, whose noise in a minibatch would count as cost.
+    `centre` subtracts E[A], whose noise in a minibatch would count as cost.
     """
     cut = jnp.clip(rho, 1 - clip, 1 + clip)
     cost = rows.weight @ jnp.maximum(rho[:, None] * advantage, cut[:, None] * advantage)
@@ -74,7 +74,7 @@ def clipped_cost(
 
 
 def clipped_loss(clip: float) -> Loss:
-    """PPO's on `adv_r`."""
+    """PPO's loss on `adv_r`."""
     return lambda policy, rows: -clipped_gain(ratio(policy, rows), rows.adv_r, rows, clip)
 
 
@@ -139,7 +139,9 @@ class FirstOrder:
         loss: Loss,
         critic: JointCritic,
     ) -> Improvement:
-        """Train policy and critics together; `extra` of the result are the policy's moments."""
+        """Train policy and critics together; `extra` of the result contains the policy's
+        moments.
+        """
         flat, unravel = ravel_pytree(learner.critics.layers)
         critics = _Part(
             lambda params, rows: critic.loss(unravel(params), rows, learner.critics.network),
@@ -192,7 +194,7 @@ class FirstOrder:
         batch: Batch,
         key: Array,
     ) -> tuple[tuple[_Fit, ...], Array, Metrics]:
-        """Train all parts, the policy first: (where they end, their last losses, metrics)."""
+        """Train all parts, the policy first: (their final values, their last losses, metrics)."""
         unravel = ravel_pytree(old)[1]
         outputs = old.outputs(batch.obs)
         log_prob = acted.log_prob(acted.outputs(batch.obs), batch.action)
@@ -221,13 +223,13 @@ class FirstOrder:
             new = unravel(fits[0].params).outputs(batch.obs)
             return done + 1, fits, batch.weight @ old.kl(outputs, new), losses.mean(0)
 
-        def going(state: _Pass) -> Array:
+        def continues(state: _Pass) -> Array:
             # written so that a KL that is not a number ends the loop
             return (state[0] < self.passes) & ((state[0] == 0) | (state[2] <= self.kl_stop))
 
         zero = jnp.zeros((), batch.weight.dtype)
         first = jnp.zeros((), jnp.int32), start, zero, jnp.zeros(len(parts), zero.dtype)
-        done, end, kl, losses = jax.lax.while_loop(going, one_pass, first)
+        done, end, kl, losses = jax.lax.while_loop(continues, one_pass, first)
         return end, losses, {"kl": kl, "passes": done}
 
 
@@ -236,7 +238,7 @@ _Step = Callable[[Array, Any], tuple[Array, Any]]
 
 @dataclass(frozen=True)
 class _Part:
-    """One of the things that are trained together, its parameters a flat vector."""
+    """One of the jointly trained parts; its parameters are a flat vector."""
 
     loss: Callable[[Array, Rows], Array]
     step: _Step
@@ -246,7 +248,7 @@ class _Part:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Fit:
-    """What the passes change of a part."""
+    """The state of a part that the passes change."""
 
     params: Array
     moments: Any

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A barrier from one's own generator: φ, φ' and φ'' as JAX functions of the slack x > 0.
+"""A barrier from a user-defined generator: φ, φ' and φ'' as JAX functions of the slack x > 0.
 
     cubic = Generator("cubic", lambda x: x**-2, lambda x: -2 * x**-3, lambda x: 6 * x**-4)
 
-The divergence that it induces is computed without the cancellation of the textbook difference: with
-y = slack − spent, for little spent by Gauss's rule from
+Its divergence is computed without the cancellation of the textbook difference. With y = slack −
+spent, and little spent, Gauss's rule is applied to
 
     D_φ(y ‖ slack) = ∫ (s − y) φ''(s) ds = spent² ∫₀¹ t φ''(y + t · spent) dt
 """
@@ -21,17 +21,17 @@ from holdfast.core.barrier import BARRIERS, Barrier
 
 Map = Callable[[Array], Array]
 QUADRATURE_BELOW = 0.3
-"""Share of the slack under which Gauss's rule is exact to rounding."""
+"""Largest share of the slack for which Gauss's rule is exact to rounding."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 NODES, WEIGHTS = (0.5 + 0.5 * _NODES).tolist(), (0.5 * _WEIGHTS).tolist()
 
 
 @dataclass(frozen=True)
 class Generator:
-    """What a barrier is made of; checked when it is registered."""
+    """The functions that define a barrier; checked when it is registered."""
 
     name: str
-    """What runs record it by."""
+    """Its name in run.json."""
     value: Map
     """φ(x)."""
     slope: Map
@@ -41,7 +41,7 @@ class Generator:
 
 
 def register(generator: Generator, name: str | None = None) -> str:
-    """Make a generator known to all algorithms, after a check; returns its name."""
+    """Check and register a generator for all algorithms; returns its name."""
     check(generator)
     known = name or f"<{generator.name}>"
     BARRIERS[known] = Barrier(divergence_of(generator), generator.curvature)
@@ -100,7 +100,8 @@ def check(generator: Generator) -> None:
         )
     if not (near[1] < near[0] - 1.0 and near[2] < near[1] - 1.0):
         raise ValueError(
-            f"barrier '{generator.name}' does not hold: its slope is {near[0]:.3g} at x = 1e-3 and "
+            f"barrier '{generator.name}' is not a barrier: its slope is {near[0]:.3g} at x = 1e-3 "
+            "and "
             f"{near[2]:.3g} at 1e-150, and must tend to −∞ at 0; x log x and −log x do."
         )
 
@@ -126,11 +127,11 @@ def _refuse_not_finite(generator: Generator, x: np.ndarray, *columns: np.ndarray
 def _refuse_differing(
     generator: Generator, name: str, of: str, x: np.ndarray, given: np.ndarray, true: np.ndarray
 ) -> None:
-    """Derivatives that were given, against those by automatic differentiation."""
+    """Compare the given derivatives with those by automatic differentiation."""
     error = np.abs(given - true) > 1e-6 * (1.0 + np.abs(true))
     if np.any(error):
         raise ValueError(
             f"barrier '{generator.name}' has a {name} of {given[error][0]:.6g} at "
             f"x = {x[error][0]:.3g}, but the derivative of its {of} there is "
-            f"{true[error][0]:.6g}; mend one of them."
+            f"{true[error][0]:.6g}; correct one of them."
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of limits: what is bounded about C, the cost of an episode.
+"""Kinds of limits: the bounded quantity of C, the cost of an episode.
 
     25               E C ≤ 25                      the mean
     25 worst 5%      CVaR ≤ 25                     the mean of the worst 5 % of episodes
@@ -7,8 +7,8 @@
     25 budget        reward −1 once 25 are spent   a penalty (Sauté); `budget penalty 5`: −5
     25 ends          reward 0 once 25 are spent    as if the episode had ended
 
-The same texts serve on the command line (NAME=TEXT), in Python, in suites and in run.json. All but
-the mean need costs that are not negative.
+The same texts are used on the command line (NAME=TEXT), in Python, in suites and in run.json. All
+but the mean need costs that are not negative.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from typing import Literal
 Kind = Literal["mean", "tail", "chance", "budget", "ends"]
 WORDS: Mapping[str, Kind] = {"worst": "tail", "in": "chance", "budget": "budget", "ends": "ends"}
 SYNTAX = "25, '25 worst 5%', '25 in 95%', '25 budget' or '25 ends'"
-JUDGED_CHANCE = 0.05
+VERDICT_CHANCE = 0.05
 """Chance of an episode above its budget that a verdict on `budget` and `ends` accepts."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit; `tail`, `chance` and `parse_limit` make those that are not on a mean."""
+    """One limit; `tail`, `chance` and `parse_limit` make limits beyond the mean."""
 
     amount: float
     """b, in units of the episode cost."""
     kind: Kind = "mean"
     share: float = 1.0
-    """Of a tail: α, the share of worst episodes. Of a chance: p, that of episodes above b."""
+    """For a tail α, the share of worst episodes; for a chance p, the share of episodes above b."""
     penalty: float = 0.0
-    """Of a budget: what each step after its end costs of the reward."""
+    """For a budget: the penalty on the reward of each step after it is spent."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.amount < math.inf:
@@ -48,8 +48,8 @@ class Limit:
             return
         if self.amount == 0:
             raise ValueError(
-                f"'{self}' needs a positive number, as the share of it that is left becomes part "
-                "of the observation; a cost of 0 in every episode cannot be learned as a limit."
+                f"'{self}' needs a positive number, as its remaining share is part of the "
+                "observation; use a small positive number instead of 0."
             )
         if self.kind in ("tail", "chance") and not 0 < self.share < 1:
             raise ValueError(
@@ -74,32 +74,32 @@ class Limit:
 
     @property
     def plain(self) -> float | str:
-        """As run.json keeps it: a number, or its text."""
+        """The limit in run.json: a number, or its text."""
         return self.amount if self.kind == "mean" else str(self)
 
     @property
     def is_constraint(self) -> bool:
-        """Whether an algorithm keeps it; else it changes the reward."""
+        """Whether it is a constraint for the algorithm; else it changes the reward."""
         return self.kind in ("mean", "tail", "chance")
 
     @property
     def bound(self) -> float:
-        """What the constrained quantity must not exceed: b, or the p of a chance."""
+        """The upper bound of the constrained quantity: b, or the p of a chance."""
         return self.share if self.kind == "chance" else self.amount
 
     @property
     def judged(self) -> Limit:
-        """What a verdict is about: of a budget that P(C > b) is at most 5 %."""
-        return self if self.is_constraint else chance(self.amount, 1 - JUDGED_CHANCE)
+        """The limit that a verdict tests; for a budget: P(C > b) is at most 5 %."""
+        return self if self.is_constraint else chance(self.amount, 1 - VERDICT_CHANCE)
 
     @property
     def episodes(self) -> int:
-        """Episodes that tell whether it holds, about: 20 of those that matter; of a mean any."""
+        """Number of episodes for a useful estimate: 20 in the tail; for a mean 1."""
         return math.ceil(20 / self.share - 1e-9) if self.kind in ("tail", "chance") else 1
 
     @property
     def fewest(self) -> int:
-        """Episodes without which nothing can be told: of a tail 2/α, which its quantile needs."""
+        """Fewest episodes for any estimate; for a tail 2/α, which its quantile needs."""
         return math.ceil(2 / self.share - 1e-9) if self.kind == "tail" else self.episodes
 
     @property
@@ -136,7 +136,9 @@ _WORD = re.compile(r"(\S+)(?: (worst|in) (\S+)%| (budget)(?: penalty (\S+))?| (e
 
 
 def parse_limit(given: object, name: str = "") -> Limit:
-    """A limit from a number, its text or itself; `name` is that of the cost, for sentences."""
+    """A limit from a number, a text or a `Limit`; error messages contain `name`, that of the
+    cost.
+    """
     if isinstance(given, Limit):
         return given
     called = f"the limit {name}={given}" if name else f"the limit {given}"
@@ -150,7 +152,7 @@ def parse_limit(given: object, name: str = "") -> Limit:
         b, share = float(amount), float(percent) / 100 if word else 1.0
         off = float(penalty) if penalty is not None else 1.0
     except ValueError:
-        raise ValueError(f"{called} is of no known kind: write {SYNTAX}.") from None
+        raise ValueError(f"{called} is not of a known kind: write {SYNTAX}.") from None
     share = round(1 - share if word == "in" else share, 12)
     kind = WORDS.get(word or budget or ends or "", "mean")
     try:

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy's neighbourhood: gradients of surrogates, products with the Fisher matrix, and solving.
+"""Linearisation of a policy: gradients of surrogates, Fisher products and linear solvers.
 
 Gradients and products come from one linearisation of the network on the batch; the matrix is never
-formed. Linear systems are solved by its products alone:
+formed. Linear systems are solved with products only:
 
     conjugate_gradients   A x = v, or (A + M) x = v if M is easily inverted
     woodbury              (shift + Σ_i w_i a_i a_iᵀ) x = v in closed form, for any w and any a
     dense                 pseudo-inverse of the matrix formed column by column, for tiny problems
 
-Pessimistic gradients (SHAPO, arXiv:2606.10228) are seen from where things look worse:
+Pessimistic gradients (SHAPO, arXiv:2606.10228) are taken at a worse point nearby:
 
     f(θ) = E[π_θ / π_old · A],  v = ∇f(θ)       ε = ± √(2d / vᵀF⁻¹v) F⁻¹v       ∇f(θ + ε)
 
-ε is the step of divergence d that changes f most: downward for what is to rise (reward), upward for
-what is to fall (cost). What a small step would lose counts more, what is safe already counts less.
+ε is the step of divergence d that changes f most: downward for the reward, upward for a cost.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Product = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Linearised:
-    """A policy seen from its own parameters: outputs, gradients and Fisher products on a batch."""
+    """A policy linearised at its parameters: outputs, gradients and Fisher products on a batch."""
 
     batch: Batch
     theta: Array
@@ -45,19 +44,19 @@ class Linearised:
     """step [P] → the policy at theta + step."""
     outputs: Any
     log_prob: Array
-    """[B] of the batch's actions under the policy itself."""
+    """[B] log-probability of the batch's actions under the policy itself."""
     fisher: Product
     """v → F v, F = E[score scoreᵀ], divided by d_a if the KL is averaged."""
     gradients: Callable[[Array], Array]
     """[B, m] advantages → [m, P] gradients of E[ratio · advantage]."""
 
     def power(self) -> Array:
-        """[K] κ² E[A_c²]: what squares of the costs' gradients are measured against."""
+        """[K] κ² E[A_c²]: the unit for squares of the costs' gradients."""
         return self.batch.horizon**2 * (self.batch.weight @ self.batch.adv_c**2)
 
 
 def linearise(policy: Policy, batch: Batch, kl_average: bool) -> Linearised:
-    """Everything the quadratic model needs, from one linearisation of the network."""
+    """All parts of the quadratic model, from one linearisation of the network."""
     theta, unravel = ravel_pytree(policy)
     outputs, push = jax.linearize(lambda t: unravel(t).outputs(batch.obs), theta)
     pull = jax.linear_transpose(push, theta)
@@ -77,7 +76,7 @@ def linearise(policy: Policy, batch: Batch, kl_average: bool) -> Linearised:
 
 
 Worse = Literal["lower", "higher"]
-"""Where f is worse."""
+"""The direction in which f is worse."""
 
 
 def pessimistic(
@@ -90,8 +89,8 @@ def pessimistic(
 ) -> Array:
     """[m, P] gradients at θ + ε of advantages [B, m], from the plain ones v and F⁻¹v, both [m, P].
 
-    The ratios at θ + ε weight the samples; where ε rounds to nothing they are 1, and the gradients
-    are the plain ones to the last digit.
+    The ratios at θ + ε weight the samples. If ε rounds to 0 they are 1, and the gradients equal the
+    plain ones to the last digit.
     """
     size = jnp.sum(gradients * solved, 1)
     some = size > 0
@@ -112,8 +111,8 @@ def conjugate_gradients(
     """x with A x ≈ v after at most `steps` products, or once the residual is below 1e-10 of v.
 
     With `inverse`, which applies M⁻¹, x solves (A + M) x = v, preconditioned by M. M itself is
-    never applied, as M p follows from the residuals, so entries of any size in it do no harm.
-    `eps` is added to both denominators; the published runs used 1e-6, which slows the last steps.
+    never applied, as M p follows from the residuals, so its entries may have any size. `eps` is
+    added to both denominators; the published runs used 1e-6, which slows the last steps.
     """
     easy: Product = inverse or (lambda r: r)
 
@@ -142,10 +141,9 @@ def _ratio(a: Array, b: Array) -> Array:
 def woodbury(rows: Array, weight: Array, shift: float) -> Product:
     """v → (shift + Σ_i w_i a_i a_iᵀ)⁻¹ v for rows a_i [K, P] and w_i ≥ 0.
 
-    The rows √w_i a_i span directions v_j with singular values σ_j; there the matrix is
-    shift + σ_j², elsewhere shift. Nothing is inverted that could be singular: rows may depend on
-    each other, be zero or be stiffer than `shift` by more than the precision. What rounding alone
-    adds to the span is dropped.
+    The rows √w_i a_i span directions v_j with singular values σ_j; there the matrix is shift +
+    σ_j², elsewhere shift. No singular matrix is inverted: rows may depend on each other, be zero,
+    or exceed `shift` by more than the precision. Directions due to rounding alone are dropped.
     """
     _, sigma, span = jnp.linalg.svd(jnp.sqrt(weight)[:, None] * rows, full_matrices=False)
     sigma = jnp.where(sigma > 10 * jnp.finfo(sigma.dtype).eps * sigma[0], sigma, 0.0)
@@ -160,6 +158,6 @@ def dense(product: Product, v: Array, rcond: float) -> Array:
 
 
 def mean_diagonal(product: Product, size: int, dtype: jnp.dtype) -> Array:
-    """trace(A) / P by 8 Rademacher probes: E[zᵀ A z] = trace(A). They are always the same."""
+    """trace(A) / P by 8 fixed Rademacher probes: E[zᵀ A z] = trace(A)."""
     z = jax.random.rademacher(jax.random.key(0), (8, size), dtype)
     return jax.lax.map(lambda v: v @ product(v), z).mean() / size

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of a trust-region method: what a candidate would bring, how far to go, how it ended.
+"""A step of a trust-region method: evaluation of candidates, line search, and status.
 
 Candidates along a step are tried until one is accepted:
 
-backtrack   1, shrink, shrink², ...: the first that is accepted
-bracket     doubling, then bisection: the longest that is accepted
+backtrack   1, shrink, shrink², ...: the first that is accepted bracket     doubling, then
+bisection: the longest that is accepted
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from holdfast.core.types import Improvement, Metrics
 
 
 class Status(enum.IntEnum):
-    """How a step ended. Compiled code cannot raise, so it returns one of these."""
+    """Status of a step. Compiled code cannot raise, so it returns one of these."""
 
     ACCEPTED = 0
     NO_STEP_ACCEPTED = 1
-    """No step along the direction was acceptable; as in what follows the policy stays."""
+    """No step along the direction was acceptable. Here, and in the next cases, the policy is
+    unchanged.
+    """
     NO_GRADIENT = 2
     """The gradient vanishes or has no curvature."""
     NOT_FINITE = 3
@@ -37,12 +39,12 @@ class Status(enum.IntEnum):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Trial:
-    """What a candidate policy would bring, all against the old policy."""
+    """Changes by a candidate policy, relative to the old policy."""
 
     gain: Array
     """E[(ratio − 1) · advantage], the change of the objective."""
     kl: Array
-    """Mean KL, reduced as the region says."""
+    """Mean KL, averaged or summed as the region's settings require."""
     spent: Array
     """[K] κ E[(ratio − 1) · A_c], the predicted change of each cost return."""
     divergence: Array
@@ -50,7 +52,7 @@ class Trial:
 
 
 Accept = Callable[[Trial], Array]
-"""Whether a candidate may be taken."""
+"""Whether a candidate is acceptable."""
 
 
 @jax.tree_util.register_dataclass
@@ -68,9 +70,9 @@ class Move:
     step_norm: Array
 
     def improvement(self, extra: Any, metrics: Metrics, *, predicts: bool = True) -> Improvement:
-        """Of an algorithm with this next state and these metrics of its own.
+        """The improvement of an algorithm with this next state and these own metrics.
 
-        `predicts`: it weighs what the step spends, so that is told.
+        `predicts`: the method uses the predicted cost change, so it is reported.
         """
         spent = self.trial.spent if predicts else None
         return Improvement(self.policy, extra, metrics | self.metrics(), spent, self.gradient_norm)
@@ -88,7 +90,7 @@ class Move:
 
 
 TryOut = Callable[[Array], Trial]
-"""A share of the step → what it would bring."""
+"""A share of the step → its trial."""
 Found = tuple[Array, Array, Trial]
 """(share of the step, index of the candidate counted from 1 or 0 if none was, its trial)."""
 
@@ -124,7 +126,7 @@ def backtrack(
 def bracket(try_out: TryOut, accept: Accept, usable: Array, tries: int, radius: float) -> Found:
     """The longest accepted step up to 8 times the modelled one, by doubling and bisection.
 
-    Stops once the divergence lies within 5 % of the radius, so the budget is really used.
+    It stops once the divergence is within 5 % of the radius.
     """
 
     def body(state: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prices of constraint violation: λ ≥ 0, one for each constraint, moved once in an epoch.
+"""Prices of constraint violation: λ ≥ 0, one for each constraint, updated once in an epoch.
 
     Multiplier   gradient ascent on λ (J_c − b): by Adam (published) or with a plain step
     PID          a controller on J_c − b: proportional, integral and derivative terms
@@ -136,7 +136,7 @@ class PID:
 
 
 def _check_max(rule: Multiplier | PID, first: str) -> None:
-    """The largest price that a rule allows is one, and the field `first` is no larger."""
+    """Check the largest price of a rule, and that the field `first` is not larger."""
     if rule.multiplier_max is None:
         return
     check_range(rule, "[0, inf]", "inf switches it off", "multiplier_max")
@@ -154,16 +154,16 @@ class Priced:
 
     price: Price | Control
     moments: optax.OptState
-    """Of the policy's Adam."""
+    """Moments of the policy's Adam."""
 
 
 def priced(step: Improvement, price: Price | Control) -> Improvement:
-    """A step of the first-order loop, whose state are its moments, with the price it was at."""
+    """The result of the first-order loop, whose state are its moments, with the price."""
     return step.with_metrics({"multiplier": price.value.sum()}, extra=Priced(price, step.extra))
 
 
 def mixed_advantage(batch: Batch, price: Array, rescale: bool = True) -> Array:
-    """[B] A_r − Σ λ_i A_i, divided by 1 + Σ λ_i so that a high price does not raise the step."""
+    """[B] A_r − Σ λ_i A_i, divided by 1 + Σ λ_i so that a high price does not enlarge the step."""
     price = price.astype(batch.adv_r.dtype)
     mixed = batch.adv_r - batch.adv_c @ price
     return mixed / (1 + price.sum()) if rescale else mixed

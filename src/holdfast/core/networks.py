@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that fit the observation, one definition for JAX (learning) and NumPy (acting).
+"""Networks by kind of observation, one definition for JAX (learning) and NumPy (acting).
 
     dense         x → layers
     convolutions  image → 3 x 3 kernels at every second pixel, a few times → layers
     joined        (images, x) → convolutions of each image, x as it is, side by side → layers
     memory        (x, m) → m' = GRU(x, m), layers of (x, m'); m is 0 where an episode begins
 
-All parameters are (weight [in, out], bias [out]) pairs: those that read, then the dense layers. A
-function takes the array module as `xp`; nothing here imports JAX, as processes that act need not.
+All parameters are (weight [in, out], bias [out]) pairs: those of the encoder, then the dense
+layers. A function takes the array module as `xp`; nothing here imports JAX, so that acting
+processes do not need it.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from typing import Any
 import numpy as np
 
 BLOCK = 200
-"""Rows of one summand of a weight's gradient."""
+"""Rows in one summand of a weight's gradient."""
 KERNEL, STRIDE = 3, 2
 GATES = 3
-"""Of a GRU: what to read of the memory, what to keep of it, what to put in its place."""
+"""Gates of a GRU: reset, update, candidate."""
 
 
 def affine(rows: Any, weight: Any, bias: Any, xp: Any) -> Any:
     """rows [..., in] @ weight [in, out] + bias, with the same gradient on any number of cores.
 
     The gradients of weight and bias are sums over all rows. A library splits a long sum by the
-    cores that it finds, so its rounding depends on them. Here every block of rows has a weight and
-    a bias of its own, all equal: a gradient is a short product for each block, and a sum of those.
+    number of cores, so its rounding depends on them. Here every block of rows has its own copy of
+    weight and bias. A gradient is a short product for each block, and the sum of these.
     """
     size, wide, out = math.prod(rows.shape[:-1]), *weight.shape
     if xp is np or size <= BLOCK:
@@ -48,7 +49,7 @@ def affine(rows: Any, weight: Any, bias: Any, xp: Any) -> Any:
 
 
 def sigmoid(x: Any, xp: Any) -> Any:
-    """1 / (1 + e⁻ˣ), which cannot overflow when written so."""
+    """1 / (1 + e⁻ˣ) in a form that cannot overflow."""
     return 0.5 * (1 + xp.tanh(0.5 * x))
 
 
@@ -62,37 +63,37 @@ ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Network:
-    """How a network reads its observations, and what it is made of; parameters are apart."""
+    """The architecture of a network, without its parameters."""
 
     activation: str = "tanh"
-    """Between layers, one of `ACTIVATIONS`; a GRU's gates have their own."""
+    """Function between layers, one of `ACTIVATIONS`; a GRU's gates have their own."""
     image: tuple[int, ...] = ()
-    """(height, width, colours) of an image that convolutions read."""
+    """(height, width, colours) of an image observation."""
     colours_first: bool = False
-    """Whether the image's numbers come colour by colour, instead of pixel by pixel."""
+    """Whether the colour is the first axis of the image, instead of the last."""
     channels: tuple[int, ...] = ()
-    """Of each convolution."""
+    """Number of features of each convolution."""
     images: tuple[tuple[int, int, int, int, bool], ...] = ()
     """Images among other numbers: (first number, height, width, colours, colours first) of each."""
     width: int = 0
-    """Numbers of an observation with `images`."""
+    """Size of an observation with `images`."""
     memory: int = 0
-    """Numbers that are remembered from step to step."""
+    """Size of the memory."""
 
     @property
     def readers(self) -> int:
-        """How many pairs of parameters come before the dense layers."""
+        """Number of pairs of parameters before the dense layers."""
         return len(self.channels) * max(1, len(self.images)) or (2 if self.memory else 0)
 
     @property
     def seen(self) -> tuple[tuple[int, int, int, int, bool], ...]:
-        """All images that convolutions read, each with the number that it begins at."""
+        """All images of an observation, each with the index of its first number."""
         height, width, colours = self.image or (0, 0, 0)
         return self.images or ((0, height, width, colours, self.colours_first),)
 
     @property
     def others(self) -> list[int]:
-        """Which numbers of an observation with `images` belong to none of them."""
+        """Indices of an observation with `images` that belong to no image."""
         taken = {n for first, h, w, c, _ in self.images for n in range(first, first + h * w * c)}
         return [n for n in range(self.width) if n not in taken]
 
@@ -114,7 +115,7 @@ class Network:
     def __call__(self, layers: Any, rows: Any, xp: Any) -> tuple[Any, Any]:
         """(outputs [..., out], memory after it [..., memory]) of rows [..., O].
 
-        With a memory a row is the observation and, behind it, what was remembered before it.
+        With a memory a row is the observation followed by the memory before it.
         """
         memory = rows[..., rows.shape[-1] - self.memory :]
         if self.images:

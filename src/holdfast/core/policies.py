@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies: a pytree that holds its parameters, and closed forms on its outputs.
+"""Policies: a pytree with its parameters, and closed forms on its outputs.
 
 A policy maps observations to `outputs`, the parameters of its action distribution; log-probability,
-KL and Fisher products are functions of outputs only, so one forward pass serves them all.
+KL and Fisher products are functions of outputs only, so one forward pass is enough for all.
 
     Gaussian     outputs (mean [B, A], log_std [A]), the deviation independent of the state
     Categorical  outputs logits [B, ΣD], one block for each component of a MultiDiscrete action
 
-How the observation is read, `network`, is part of the function of the parameters, so gradients and
-Fisher products go through it, and through time where it remembers.
+The encoder, `network`, is part of the function of the parameters, so gradients and Fisher products
+pass through it, and through time for a memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Layers = tuple[tuple[Array, Array], ...]
 
 
 DRAWN_AT_ONCE = 2**20
-"""Numbers, at most, for which all layers are drawn by one call: it compiles in half the time."""
+"""Largest number of parameters that are drawn by one call, which compiles in half the time."""
 
 
 def init_layers(key: Array, shapes: Sequence[tuple[int, int]], dtype: Any = jnp.float32) -> Layers:
@@ -63,8 +63,8 @@ def init_layers(key: Array, shapes: Sequence[tuple[int, int]], dtype: Any = jnp.
 def forward(network: Network, layers: Layers, obs: Array) -> Array:
     """[B, out] of rows [B, O], or of the steps [T, N, O] of N environments, in order, B = T·N.
 
-    Steps are only for a memory: it is carried through them by these very parameters, from what
-    was recorded before the first, and it is empty where the recorded one is: an episode begins.
+    Steps are only for a memory. It is recomputed by these parameters from the recorded memory
+    before the first step, and reset wherever the recorded one is: at the start of an episode.
     """
     if obs.ndim == 2:
         return network(layers, obs, jnp)[0]
@@ -95,7 +95,7 @@ class Gaussian:
 
     @property
     def action_dims(self) -> int:
-        """d_a, by which the published KL is divided."""
+        """d_a, the divisor of the published KL."""
         return self.log_std.shape[0]
 
     def outputs(self, obs: Array) -> Any:
@@ -161,8 +161,8 @@ class Categorical:
     def kl(p: tuple[Array, ...], q: tuple[Array, ...]) -> Array:
         """[B] KL(p ‖ q) = Σ_d Σ_a p log(p / q).
 
-        Written as Σ p (d + e⁻ᵈ − 1) with d = log(p / q): every term is non-negative, and at p = q
-        value and gradient are exactly 0, not a rounding error that Adam would blow up.
+        It is computed as Σ p (d + e⁻ᵈ − 1) with d = log(p / q), whose terms are non-negative. At p
+        = q value and gradient are exactly 0, not a rounding error that Adam would amplify.
         """
         each = lambda a, b: jnp.exp(a) * ((a - b) + jnp.expm1(b - a))
         terms = [jnp.sum(each(a, b), -1) for a, b in zip(p, q, strict=True)]
@@ -192,7 +192,7 @@ def init_gaussian(
     dtype: Any = jnp.float32,
     network: Network = DENSE,
 ) -> Gaussian:
-    """Deviation 1 at the start."""
+    """A fresh policy with standard deviation 1."""
     layers = init_layers(key, network.shapes(obs_size, hidden, action_size), dtype)
     return Gaussian(layers, jnp.zeros(action_size, dtype), network)
 

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits beyond the mean as additive costs: each step gets a cost whose sum is what is bounded.
+"""Limits beyond the mean as additive costs: the sum over steps is the bounded quantity.
 
     tail     Σ_t o_t / α + ν,   o_t = (C_t + c_t − ν)₊ − (C_t − ν)₊,   so  Σ_t o_t = (C − ν)₊
     chance   Σ_t e_t,           e_t = 1 in the step that takes C above b, so  Σ_t e_t = 1{C > b}
 
 C_t is the cost so far. For every ν, ν + E(C − ν)₊ / α is at least the mean of the worst α of
-episodes, and equal to it at their quantile (Rockafellar and Uryasev). So a ν that lags is on the
-safe side, and off by second order only. ν is the (1 − α)-quantile of the last 2/α finished
-episodes, at most b: above b the limit is broken anyway, and with ν = b all episodes above b can be
-learned from.
+episodes, and equal to it at their quantile (Rockafellar and Uryasev). So an outdated ν gives an
+upper bound, with an error of second order only. ν is the (1 − α)-quantile of the last 2/α finished
+episodes, at most b. Above b the limit is violated anyway, and with ν = b all episodes above b
+contribute to learning.
 
-Rare episodes are told by many, so the estimate is pooled: of the last epochs, up to `POOL`, as many
-as hold 20/α (20/p) episodes, each weighted by its episodes. T steps, N environments, K constraints.
+Rare episodes need large samples, so the estimate pools the last epochs, at most `POOL`, until they
+have 20/α (20/p) episodes. Each epoch is weighted by its episodes. T steps, N environments, K
+constraints.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from holdfast.core.limits import Limit
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 POOL = 10
-"""Epochs that an estimate reaches back at most."""
+"""Largest number of epochs in an estimate."""
 ROUNDING = 1e-9
-"""Share of b by which a cost above it is not yet above: sums of costs are rounded."""
+"""Tolerance for rounding of sums in C > b, as a share of b."""
 
 
 def above(cost: Any, amount: Any) -> Any:
-    """C > b, whatever a sum was rounded to."""
+    """C > b, with a tolerance for rounding."""
     return cost > amount * (1.0 + ROUNDING)
 
 
 def spent_before(cost: NDArray[Any], done: Bools, start: NDArray[Any]) -> Floats:
-    """[T, N, K] what each step's episode had cost before it; `start` [N, K] at the first step."""
+    """[T, N, K] cost so far of each step's episode before it; `start` [N, K] at the first step."""
     spent, now = np.empty(cost.shape), start.astype(np.float64)
     for t in range(len(cost)):
         spent[t] = now
@@ -76,16 +77,16 @@ def derived(cost: Any, spent: Any, limits: Sequence[Limit], level: Any) -> Float
 
 @dataclass(frozen=True)
 class Tally:
-    """What the next epoch's estimates depend on; empty where all limits are on means."""
+    """State of the estimates; empty if all limits are on means."""
 
     limits: tuple[Limit, ...]
-    """[K] of the constraints, in the environment's order."""
+    """[K] limits of the constraints, in the environment's order."""
     recent: Floats
-    """[M, K] costs of the last finished episodes, oldest first; NaN where there are none yet."""
+    """[M, K] costs of the last finished episodes, oldest first; NaN in rows without an episode."""
     epochs: Floats
     """[POOL, 3, K] (estimate, error, episodes) of the last epochs, oldest first."""
     level: Floats
-    """[K] ν of the last epoch; 0 where there is none."""
+    """[K] ν of the last epoch; 0 without a tail."""
 
     @classmethod
     def create(cls, limits: Sequence[Limit]) -> Tally:
@@ -98,7 +99,7 @@ class Tally:
 
     @property
     def beyond(self) -> list[int]:
-        """The constraints that it measures."""
+        """Indices of the constraints with limits beyond the mean."""
         return [k for k, limit in enumerate(self.limits) if limit.kind in ("tail", "chance")]
 
     def advance(
@@ -106,7 +107,8 @@ class Tally:
     ) -> tuple[Tally, Floats]:
         """(the tally, the additive costs [T, N, K]) after an epoch of cost [T, N, K], done [T, N].
 
-        `start` [N, K] and `before` [N] are cost and length so far of the episodes that it began in.
+        `start` [N, K] and `before` [N] are cost and length so far of the unfinished episodes at its
+        start.
         """
         spent = spent_before(cost, done, start)
         joined = np.concatenate([self.recent, (spent + cost)[done]])
@@ -119,7 +121,7 @@ class Tally:
         return replace(self, recent=recent, epochs=epochs, level=level), made
 
     def _levels(self, recent: Floats) -> Floats:
-        """[K] ν; 0 for what is not a tail, where nothing is shifted."""
+        """[K] ν; 0 for limits that are not on a tail."""
         level = self.level.copy()
         for k, limit in enumerate(self.limits):
             if limit.kind == "tail":
@@ -129,9 +131,9 @@ class Tally:
         return level
 
     def pooled(self) -> tuple[Floats, Floats]:
-        """([K] estimate, [K] its error) of what is bounded, from as many epochs as it needs.
+        """([K] estimate, [K] its error) of the bounded quantity, from as many epochs as it needs.
 
-        A chance that was never seen to happen in n episodes is known up to 1/n.
+        If the event did not occur in n episodes, the error of a chance is 1/n.
         """
         value, error = np.zeros(len(self.limits)), np.zeros(len(self.limits))
         for k, limit in enumerate(self.limits):
@@ -146,7 +148,7 @@ class Tally:
         return value, error
 
     def override(self, mean: NDArray[Any], error: NDArray[Any]) -> tuple[Floats, Floats]:
-        """([K] estimate, [K] error) with what it measures in the place of a mean's."""
+        """([K] estimate, [K] error) with the bounded quantity in place of the mean."""
         if not self.beyond:
             return mean, error
         value, spread = self.pooled()
@@ -155,7 +157,7 @@ class Tally:
 
 
 def _episode_mean(values: Floats, done: Bools, before: NDArray[Any]) -> tuple[Floats, Floats]:
-    """([K] mean sum of an episode, [K] its error): by age where the epoch cuts episodes."""
+    """([K] mean sum of an episode, [K] its error): by age if the epoch cuts episodes."""
     begun = before.any() or not done[-1].all()
     if begun and observes_every_age(done):
         return by_age(values, done, ages(done, before))

@@ -4,11 +4,11 @@
     maximise  E[ratio · advantage]   subject to   D(π) ≤ radius
     D(π) = mean KL + Σ_i β_i D_φ(slack_i − spent_i(π) ‖ slack_i)
 
-At the old policy the Hessian of D is the Fisher matrix F plus one rank-one term for each barrier,
-H = F + Σ_i w_i a_i a_iᵀ. Here w_i = β_i φ''(slack_i), and a_i is the gradient of the predicted cost
-change. F is applied without being formed; the barrier terms are inverted exactly inside the one
-solve, however stiff and many they are. The step is scaled to the quadratic model, then the *actual*
-D and objective decide its length.
+At the old policy the Hessian of D is the Fisher matrix F plus one rank-one term for each barrier, H
+= F + Σ_i w_i a_i a_iᵀ. Here w_i = β_i φ''(slack_i), and a_i is the gradient of the predicted cost
+change. F is applied without being formed. The barrier terms are inverted exactly inside the one
+solve, for any number and stiffness. The step is scaled by the quadratic model; then the *actual* D
+and objective determine its length.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TrustRegion:
         check_range(self, "[1, inf)", "15 is the usual choice", "cg_steps", "backtracks")
 
     def check_search(self, line_search: bool) -> None:
-        """Refuse a way of searching where nothing is searched for."""
+        """Refuse a kind of search without a line search."""
         if self.search == "bracket" and not line_search:
             raise ValueError(
                 "search='bracket' looks for the longest acceptable step, but line_search=False "
@@ -123,7 +123,7 @@ class TrustRegion:
         return self.along(local, step, quadratic, norm, advantage, barriers, accept or inside)
 
     def programme(self, old: Policy, batch: Batch) -> Programme:
-        """What methods that solve for reward and costs together start from."""
+        """The linearised problem, for methods that solve for reward and costs together."""
         local = linearise(old, batch, self.kl_average)
         fisher = self.damped(local)
         gradient, rows = self.gradient(local, batch.adv_r), self.spending(local)
@@ -131,7 +131,7 @@ class TrustRegion:
         return Programme(local, fisher, gradient, rows, solved[0], solved[1:])
 
     def take(self, of: Programme, step: Array, accept: Accept) -> Move:
-        """The best policy along a step that solves the programme in some way."""
+        """The best policy along a given solution of the linearised problem."""
         size, norm = step @ of.fisher(step), jnp.linalg.norm(of.gradient)
         return self.along(of.local, step, size, norm, of.local.batch.adv_r, None, accept)
 
@@ -168,7 +168,7 @@ class TrustRegion:
         )
 
     def searched(self, try_out: TryOut, accept: Accept, usable: Array) -> Found:
-        """How far along the step, by the search that is set."""
+        """The length of the step, by the chosen search."""
         if self.search == "bracket":
             return bracket(try_out, accept, usable, self.backtracks, self.radius)
         return backtrack(
@@ -198,11 +198,11 @@ class TrustRegion:
         return x, total
 
     def gradient(self, local: Linearised, advantage: Array) -> Array:
-        """[P] of E[ratio · advantage], which is to rise."""
+        """[P] gradient of E[ratio · advantage], which is maximised."""
         return self.seen(local, advantage[:, None], "lower")[0]
 
     def spending(self, local: Linearised) -> Array:
-        """[K, P] of κ E[ratio · A_c], which is to fall."""
+        """[K, P] gradients of κ E[ratio · A_c], which are minimised."""
         return local.batch.horizon * self.seen(local, local.batch.adv_c, "higher")
 
     def seen(self, local: Linearised, advantages: Array, worse: Worse) -> Array:
@@ -250,7 +250,7 @@ class TrustRegion:
 
 
 def blocked_error(batch: Batch, excess: Array) -> Array:
-    """[K] standard error of κ E[(ratio − 1) · A_c], samples of one episode taken together."""
+    """[K] standard error of κ E[(ratio − 1) · A_c], blocked by episode."""
     size = batch.weight.shape[0]
     share = (batch.weight * excess)[:, None] * batch.adv_c
     total = jax.ops.segment_sum(share, batch.episode, num_segments=size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that pass between the parts: `Batch` and `Learner` in, `Improvement` out.
+"""The types of an update: `Batch` and `Learner` in, `Improvement` out.
 
 Shapes: B samples, O observation size, K constraints. `Batch.weight` sums to one: 1/B for samples,
 the occupancy d(s, a) when a finite CMDP is enumerated, so the same update runs without noise.
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from holdfast.core.policies import Policy
 
 Metrics = dict[str, Array]
-"""Flat: a documented name to a scalar."""
+"""Documented name → scalar."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Batch:
-    """What one update learns from."""
+    """The data of one update."""
 
     obs: Array
-    """[B, O], normalised; [T, N, O], the steps in order (B = T·N), where the policy remembers."""
+    """[B, O], normalised; for a policy with a memory [T, N, O], the steps in order (B = T·N)."""
     action: Array
     """[B, A] float for Gaussian policies, [B, D] integer for Categorical ones."""
     weight: Array
@@ -47,7 +47,7 @@ class Batch:
     cost_error: Array
     """[K] standard error of `cost_return`; 0 when exact."""
     cost_limit: Array
-    """[K] b, what `cost_return` must not exceed."""
+    """[K] b, the upper bound of `cost_return`."""
     horizon: Array
     """[] κ, converts a mean advantage to a change of `cost_return`: 1/(1 − γ), 1 if normalised."""
     length: Array
@@ -61,7 +61,7 @@ class Batch:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Learner:
-    """All that learning changes."""
+    """All values that learning changes: policy, critics and the algorithm's state."""
 
     policy: Policy
     critics: Critics
@@ -69,14 +69,14 @@ class Learner:
     """The algorithm's own state: a pytree of arrays, from its `init`."""
 
     def improved(self, step: Improvement) -> Learner:
-        """After a step; critics that it did not train stay as they are."""
+        """The learner after a step; critics that the step did not train are unchanged."""
         return Learner(step.policy, step.critics or self.critics, step.extra)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Improvement:
-    """What an algorithm makes of a learner and a batch."""
+    """The result of an algorithm's update."""
 
     policy: Policy
     extra: Any
@@ -85,12 +85,14 @@ class Improvement:
     spent: Array | None = None
     """[K] the predicted change of each cost return, of a method that compares it with limits."""
     gradient_norm: Array | None = None
-    """Of the policy's objective, where there is one gradient; critics may be clipped by it (D7)."""
+    """Norm of the gradient of the policy's objective, if there is one; critics may be clipped by it
+    (D7).
+    """
     critics: Critics | None = None
-    """Only of a method with a `JointCritic`; the others' are fitted by the training loop."""
+    """Only for a method with a `JointCritic`; other critics are fitted by the training loop."""
 
     def with_metrics(self, metrics: Metrics, **fields: Any) -> Improvement:
-        """With metrics of the algorithm's own, and these fields changed."""
+        """A copy with further metrics, and these fields changed."""
         return replace(self, metrics=metrics | self.metrics, **fields)
 
 
@@ -136,7 +138,7 @@ def sampled_batch(
     weight: Array | None = None,
     **rest: Array,
 ) -> Batch:
-    """A batch with defaults for what a caller does not need: equal weights, no targets, κ = 1."""
+    """A batch with defaults: equal weights, no targets, κ = 1."""
     size, constraints = adv_c.shape
     defaults = {
         "target": jnp.zeros((size, 1 + constraints), adv_r.dtype),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only code that knows simulators."""
+"""Environments: native, foreign and functional ones, and the loops that act in them."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acting: a policy as plain NumPy data.
 
-A small network on a few observations is faster here than through a JAX dispatch, and processes that
-act need not load JAX. Randomness is given, not drawn: who acts, and where, changes nothing. Nor
-does it depend, to the last bit, on how a batch is split among workers: BLAS rounds a row
-differently in products of different height, so each row is multiplied by itself, as a stack of
-[1, O] products (an image as one of [pixels, O]); elementwise functions round each number alone.
+A small network on a few observations is faster here than through a JAX dispatch, and acting
+processes need not import JAX. Random numbers are arguments, so results do not depend on the process
+that acts. Nor do they depend, to the last bit, on the division of a batch among workers. BLAS
+rounds a row differently in products of different height, so each row is multiplied separately, as a
+stack of [1, O] products (an image as one of [pixels, O]). Elementwise functions round each number
+separately.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Normaliser:
-    """Mean and population variance of all observations seen, in float64."""
+    """Mean and population variance of all observations so far, in float64."""
 
     mean: NDArray[np.float64]
     """[O]"""
@@ -79,18 +80,18 @@ def moments(obs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 @dataclass(frozen=True)
 class Actor:
-    """A policy and its view of observations.
+    """A policy with its observation statistics.
 
     x = normalised obs;  Gaussian: a = f(x) + std · noise;  Categorical: argmax(f(x) + noise)
 
-    A policy may remember: x is then followed by its memory, which is 0 where an episode begins,
-    and `act` also returns the next one. The memory of any other policy has size 0.
+    For a policy with a memory, x is followed by the memory, which is 0 at the start of an episode,
+    and `act` also returns the next memory. Otherwise the memory has size 0.
     """
 
     layers: tuple[tuple[Float32, Float32], ...]
-    """(weight [in, out], bias [out]) of f; () lets the noise alone act."""
+    """(weight [in, out], bias [out]) of f; (): the action is the noise alone."""
     std: Float32 | None
-    """[A] of a Gaussian policy."""
+    """[A] standard deviation of a Gaussian policy."""
     sizes: tuple[int, ...] = ()
     """Choices of each component of a Categorical policy; () for a Gaussian one."""
     normaliser: Normaliser | None = None
@@ -98,9 +99,9 @@ class Actor:
     clip: bool = False
     """Whether actions are clipped to the bounds of the environment's Box (D9)."""
     network: Network = DENSE
-    """How f reads what it sees."""
+    """The architecture of f."""
     noise_time: float = 0.0
-    """Steps that the noise lasts; 0: every step draws its own."""
+    """Correlation time of the noise in steps; 0: independent in every step."""
 
     @property
     def obs_size(self) -> int:
@@ -114,7 +115,7 @@ class Actor:
         return sum(self.sizes) if self.std is None else len(self.std)
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Float32:
-        """Noise [T, ..., noise_size] for `act` of T steps in a row; `shape` is (T, ...).
+        """Noise [T, ..., noise_size] for `act` in T consecutive steps; `shape` is (T, ...).
 
         Standard normal, or Gumbel for choices.
         """
@@ -123,7 +124,7 @@ class Actor:
     def draw_on(
         self, rng: np.random.Generator, shape: tuple[int, ...], before: Float32 | None
     ) -> tuple[Float32, Float32]:
-        """(noise of T further steps, what it ends with): the next steps take that as `before`."""
+        """(noise of T further steps, its last value), which is `before` of the next steps."""
         full = (*shape, self.noise_size)
         if self.std is None and not self.noise_time:
             noise = -np.log(rng.standard_exponential(full, np.float32) + np.float32(1e-30))
@@ -132,33 +133,36 @@ class Actor:
         return normal if self.std is not None else gumbel(normal), normal[-1]
 
     def noise(self, seed: int | None, count: int) -> Iterator[Float32]:
-        """Step by step the noise [count, noise_size] of `count` episodes that run together."""
+        """The noise [count, noise_size] of each step of `count` parallel episodes."""
         rng, before = np.random.default_rng(seed), None
         while True:
             drawn, before = self.draw_on(rng, (1, count), before)
             yield drawn[0]
 
     def blank(self, count: int) -> Float32:
-        """[count, memory] where episodes begin."""
+        """[count, memory] at the start of episodes."""
         return np.zeros((count, self.network.memory), np.float32)
 
     def recall(self, memory: Any, count: int) -> Float32:
-        """A memory that a user gives back, [count, memory] or that of one; None: an empty one."""
+        """Check a memory from a user, [count, memory] or [memory]; None: an empty one."""
         blank = self.blank(count)
         if memory is None:
             return blank
         kept = np.asarray(memory, np.float32)
         if not self.network.memory or kept.shape not in (blank.shape, blank.shape[1:]):
             raise ValueError(
-                f"a memory of shape {kept.shape} does not belong here: this policy remembers "
-                f"{self.network.memory} numbers of each episode; pass what `predict` returned."
+                f"a memory of shape {kept.shape} does not fit this policy, whose memory has "
+                f"{self.network.memory} numbers for each episode; pass the memory that `predict` "
+                "returned."
             )
         if not np.isfinite(kept).all():
-            raise ValueError("the memory holds NaN or infinity: no action would be right.")
+            raise ValueError(
+                "the memory contains NaN or infinity: pass the memory that `predict` returned."
+            )
         return kept.reshape(blank.shape)
 
     def fitting(self, noise: Any, count: int) -> Float32:
-        """Noise that a user gives, [count, noise_size] or that of one."""
+        """Check the noise from a user, [count, noise_size] or [noise_size]."""
         given = np.asarray(noise, np.float32)
         if given.shape not in ((count, self.noise_size), (self.noise_size,)):
             raise ValueError(
@@ -166,11 +170,13 @@ class Actor:
                 f"{(count, self.noise_size)}, such as next(agent.noise(seed, {count}))."
             )
         if not np.isfinite(given).all():
-            raise ValueError("the noise holds NaN or infinity: no action would be right.")
+            raise ValueError("the noise contains NaN or infinity: pass next(agent.noise(seed)).")
         return given.reshape(-1, self.noise_size)
 
     def view(self, obs: NDArray[Any], memory: Float32 | None = None) -> Float32:
-        """What the policy sees of obs [n, O]: normalised, and its memory; None: an empty one."""
+        """The policy's input from obs [n, O]: normalised, followed by its memory; None: an empty
+        one.
+        """
         seen = obs.astype(np.float32) if self.normaliser is None else self.normaliser(obs)
         return self.joined(seen, memory)
 
@@ -202,7 +208,7 @@ class Actor:
 
 
 def action_map(space: gym.Space[Any], clip: bool) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """From the policy's actions to the environment's.
+    """The map from the policy's actions to the environment's.
 
     Box: [-1, 1] is mapped affinely to the bounds where these are finite, without clipping unless
     asked (D9). Discrete: the component itself, shifted by the space's start.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every environment looks like to training: a batch with costs, both end flags, snapshots.
+"""The interface of environments: a batch with costs, both end flags and snapshots.
 
     N environments, observations of size O, K constraints. All arrays are NumPy.
-An environment resets itself in the step that ends an episode; the true successor is kept apart,
-so that bootstrapping needs no special case.
+
+An environment resets itself in the step that ends an episode; the true successor is a separate
+field, so bootstrapping needs no special case.
 """
 
 from abc import ABC, abstractmethod
@@ -22,11 +23,11 @@ ActionSpace = gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
 Vectorise = Literal["auto", "sync", "process"]
 """Where foreign environments run."""
 OnProgress = Callable[[int], None]
-"""Called now and then with the environment steps done so far; may raise to stop."""
+"""Called from time to time with the environment steps so far; it may raise to stop."""
 
 
 class NotReproducible(ValueError):
-    """An environment that does not come back to where its snapshot was taken."""
+    """An environment whose state cannot be reproduced from a snapshot."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Step:
     """The result of one vector step."""
 
     obs: Floats
-    """[N, O] what to act on next: the new episode's first observation where one has just ended."""
+    """[N, O] current observations; after the end of an episode the first of the next one."""
     next_obs: Floats
     """[N, O] the true successor of the action; differs from `obs` only where an episode ended."""
     reward: Floats
@@ -42,57 +43,57 @@ class Step:
     cost: Floats
     """[N, K], in the order of `cost_names`."""
     terminated: Bools
-    """[N] the episode ended in a terminal state: its future is worth 0."""
+    """[N] the episode ended in a terminal state: the value after it is 0."""
     truncated: Bools
-    """[N] the episode was cut (time limit): its future is worth the value of `next_obs`."""
+    """[N] the episode was cut (time limit): the value after it is that of `next_obs`."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a batch declares of itself beyond its spaces and costs."""
+    """Attributes of a batch beyond its spaces and costs."""
 
     native_observation_space: gym.Space[Any] | None = None
-    """Of one environment before it was made flat; None: it was flat."""
+    """Observation space of one environment before flattening; None: it was flat."""
     native_action_space: gym.Space[Any] | None = None
-    """As one environment takes actions; None: as `action_space`."""
+    """Action space of one environment; None: `action_space`."""
     cost_bounds: tuple[float, ...] | None = None
-    """The most that one step can cost, for each constraint; costs are never negative then."""
+    """The largest cost of one step, for each constraint; implies that costs are never negative."""
     cost_limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """The limits that the task declares, by the names of constraints."""
     budget_names: tuple[str, ...] = ()
-    """Costs of whose budgets the share that is left stands behind each observation."""
+    """Names of the costs whose remaining budget is appended to each observation."""
     cost_parts: tuple[str, ...] = ()
-    """Names of the costs that its one cost is the sum of."""
+    """Names of the costs whose sum is the single cost."""
     time_limit: int | None = None
-    """The most steps of an episode."""
+    """The largest number of steps of an episode."""
     workers: int = 1
-    """Processes that share it."""
+    """Number of processes that step it."""
     place: str = ""
-    """Where it acts, in words, if not in processes."""
+    """A description of its place, if it is not in processes."""
 
 
 @runtime_checkable
 class VecEnv(Protocol):
     """N environments that step together and reset themselves.
 
-    Of its `facts`, `cost_bounds` and `time_limit` let safety be proved from episodes
+    Of its `facts`, `cost_bounds` and `time_limit` are needed to prove safety from episodes
     (`episode_cost_bounds`).
     """
 
     num_envs: int
     observation_space: gym.spaces.Box
-    """Of one environment, flat: shape (O,)."""
+    """Observation space of one environment, flat: shape (O,)."""
     action_space: ActionSpace
-    """Of one environment."""
+    """Action space of one environment."""
     cost_names: tuple[str, ...]
     """One name for each constraint, K >= 1."""
     can_snapshot: bool
-    """Whether `snapshot` and `restore` reproduce the future bit for bit."""
+    """Whether `snapshot` and `restore` reproduce all later steps bit for bit."""
     facts: Facts
     """What else it declares; `Facts()` for nothing."""
 
     def reset(self, seed: int) -> Floats:
-        """Start all episodes anew, environment i seeded with `seed + i`; returns obs [N, O]."""
+        """Start new episodes, environment i with seed `seed + i`; returns obs [N, O]."""
         ...
 
     def step(self, action: NDArray[Any]) -> Step:
@@ -100,7 +101,7 @@ class VecEnv(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """Everything the future depends on, the random generators included, as named arrays."""
+        """The whole state, including random generators, as named arrays."""
         ...
 
     def restore(self, snapshot: Snapshot) -> Floats:
@@ -133,14 +134,14 @@ Kept = TypeVar("Kept")
 
 
 def require_reset(state: Kept | None, label: str) -> Kept:
-    """What a batch keeps from its first reset on."""
+    """An attribute that is set by the first reset; RuntimeError before that."""
     if state is None:
         raise ValueError(f"{label} was used before its first reset; call reset(seed).")
     return state
 
 
 def kept_in(snapshot: Snapshot, name: str, like: Any, where: str) -> NDArray[Any]:
-    """An array of a snapshot, which must have the shape and type of another."""
+    """An array of a snapshot; ValueError unless it has the shape and type of `like`."""
     kept = snapshot.get(name)
     if kept is None or kept.shape != like.shape or kept.dtype != like.dtype:
         raise ValueError(
@@ -151,13 +152,13 @@ def kept_in(snapshot: Snapshot, name: str, like: Any, where: str) -> NDArray[Any
 
 
 def check_count(num_envs: int) -> None:
-    """Refuse a batch of none."""
+    """Refuse an empty batch."""
     if num_envs < 1:
         raise ValueError(f"num_envs={num_envs} must be at least 1.")
 
 
 def actions_of(label: str, action: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The actions of a step as an array of this shape, or a sentence on what they should be."""
+    """The actions of a step as an array; ValueError unless it has this shape."""
     array = np.asarray(action)
     if array.shape != shape:
         raise ValueError(
@@ -168,9 +169,10 @@ def actions_of(label: str, action: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def episode_cost_bounds(env: VecEnv, discount: float = 1.0) -> tuple[float, ...] | None:
-    """The most that an episode can cost, for each constraint: c·Σ γᵗ up to the time limit.
+    """The largest cost of an episode, for each constraint: c·Σ γᵗ up to the time limit.
 
-    None where the environment does not say what a step can cost, or may run for ever undiscounted.
+    None if the environment declares no largest cost of a step, or without a time limit and
+    discount.
     """
     bounds, limit = env.facts.cost_bounds, env.facts.time_limit
     if bounds is None or (limit is None and discount == 1):

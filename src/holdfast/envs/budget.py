@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The budget as part of what is observed: the share of it that an episode has left.
+"""Budgets as part of observations: the remaining share of each.
 
     left = (b − C_t) / b, clipped to [−1, 1]     C_t the cost so far, one number for each budget
 
-With it a policy can spend what is left and stop in time, and a limit on the tail or on a chance is
-one that some stationary policy keeps best. While training, a `budget` or `ends` also replaces the
-reward of the steps that follow its end (`Limit`); an evaluation sees the rewards as they are.
+With it a stationary policy can be optimal under a limit on the tail or on a chance, because its
+actions can depend on the remaining budget. In training, a `budget` or `ends` also replaces the
+reward of the steps after it is spent (`Limit`); an evaluation uses the original rewards.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SPENT = "budget_spent"
 
 @dataclass(frozen=True)
 class Budgets:
-    """Which costs have a budget, and whether its end changes the reward."""
+    """The costs with a budget, and whether a spent budget changes the reward."""
 
     limits: tuple[tuple[str, Limit], ...]
     penalise: bool = True
 
     @classmethod
     def of(cls, limits: Mapping[str, Limit], penalise: bool) -> Budgets | None:
-        """Those of the limits that are not on a mean; None where all are."""
+        """The budgets of limits beyond the mean; None without such limits."""
         found = tuple((name, limit) for name, limit in limits.items() if limit.kind != "mean")
         return cls(found, penalise) if found else None
 
@@ -45,11 +45,11 @@ class Budgets:
 
     @property
     def amounts(self) -> NDArray[np.float64]:
-        """[k] b of each."""
+        """[k] b of each budget."""
         return np.array([limit.amount for _, limit in self.limits])
 
     def columns(self, cost_names: tuple[str, ...]) -> list[int]:
-        """Where the costs with a budget stand among all; refused where one is not reported."""
+        """Indices of the costs with a budget; ValueError if one is not reported."""
         for name in self.names:
             if name not in cost_names:
                 raise ValueError(
@@ -59,12 +59,12 @@ class Budgets:
         return [cost_names.index(name) for name in self.names]
 
     def left(self, spent: Any, xp: Any = np) -> Any:
-        """[..., k] the share of each budget that is left."""
+        """[..., k] the remaining share of each budget."""
         amounts = self.amounts.astype(spent.dtype)
         return xp.clip((amounts - spent) / amounts, -1.0, 1.0)
 
     def rewarded(self, reward: Any, spent: Any, xp: Any = np) -> Any:
-        """The reward of a step before which `spent` [..., k] was spent."""
+        """The reward of a step, given the costs `spent` [..., k] before it."""
         if not self.penalise:
             return reward
         for i, (_, limit) in enumerate(self.limits):
@@ -74,7 +74,7 @@ class Budgets:
         return reward
 
     def widened(self, space: gym.spaces.Box) -> gym.spaces.Box:
-        """The observation space with the shares behind it."""
+        """The observation space with the shares appended."""
         extra = np.ones(len(self.limits), space.dtype)
         low = np.concatenate([space.low.reshape(-1), -extra])
         high = np.concatenate([space.high.reshape(-1), extra])
@@ -82,7 +82,7 @@ class Budgets:
 
 
 class Budgeted:
-    """A batch that shows what is left of its budgets behind each observation."""
+    """A batch with the remaining budgets appended to each observation."""
 
     def __init__(self, env: VecEnv, budgets: Budgets) -> None:
         self.inner, self._budgets = env, budgets
@@ -106,7 +106,7 @@ class Budgeted:
             name = self._budgets.names[int((cost < 0).any(0).argmax())]
             raise ValueError(
                 f"a step cost {cost.min():g} of '{name}', and a budget needs costs that are not "
-                f"negative: use a limit on the mean (--limit {name}=NUMBER), or mend the cost."
+                f"negative: use a limit on the mean (--limit {name}=NUMBER), or correct the cost."
             )
         spent = self._spent + cost
         reward = self._budgets.rewarded(step.reward, self._spent)
@@ -134,5 +134,5 @@ class Budgeted:
 
 
 def with_budgets(env: VecEnv, budgets: Budgets | None) -> Any:
-    """The batch itself where no cost has a budget."""
+    """The batch with budgets; the batch itself without any."""
     return env if budgets is None else Budgeted(env, budgets)

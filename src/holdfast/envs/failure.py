@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that a user's environment raises: one form, in this process and in a worker."""
+"""Errors of a user's environment, in one form for this process and for workers."""
 
 import sysconfig
 import traceback
@@ -9,29 +9,28 @@ from pathlib import Path
 
 OURS = Path(__file__).parents[1]
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-"""Where Python and packages lie; a user's own code lies elsewhere."""
+"""Folders of Python and installed packages; a user's own code is elsewhere."""
 
 
 class EnvFailure(RuntimeError):
-    """An environment raised an error; the message says which, and where in the user's code."""
+    """An environment raised an error; the message contains it and its line in the user's code."""
 
 
 def describe_error(error: BaseException) -> str:
     """KeyError: 'valve' (tank.py, line 12, in step)"""
     kind, words = type(error).__name__, " ".join(str(error).split())
-    said = f"{kind}: {words}" if words else f"{kind} without a message"
+    text = f"{kind}: {words}" if words else f"{kind} without a message"
     frame = _frame(error)
     if frame is None:
-        return said
-    return f"{said} ({_near(frame.filename)}, line {frame.lineno}, in {frame.name})"
+        return text
+    return f"{text} ({_near(frame.filename)}, line {frame.lineno}, in {frame.name})"
 
 
 @contextmanager
 def named(place: Callable[[], str], noted: bool = True) -> Generator[None]:
-    """Inside, an error of the environment becomes an `EnvFailure` that says in which `place`.
+    """In the block an error of the environment becomes an `EnvFailure` with the `place`.
 
-    What Holdfast itself raises there (bad shapes, no answer in time) gets the place as a note, if
-    it is `noted`.
+    Errors of Holdfast itself (wrong shapes, time-outs) get the place as a note, if `noted`.
     """
     try:
         yield
@@ -46,7 +45,9 @@ def named(place: Callable[[], str], noted: bool = True) -> Generator[None]:
 
 
 def _frame(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost line of the user's code, else of the package that raised; None: it was ours."""
+    """The innermost frame of the user's code, else of the package that raised; None: Holdfast
+    raised.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or _is_ours(frames[-1].filename):
         return None
@@ -60,7 +61,7 @@ def _is_ours(file: str) -> bool:
 
 
 def _near(file: str) -> str:
-    """From the current folder where it lies in there."""
+    """The path, relative to the current folder if it is inside."""
     path = Path(file)
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

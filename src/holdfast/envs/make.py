@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry for all environments: a name or an object goes in, a VecEnv comes out."""
+"""Make a VecEnv from any name or object of an environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,17 +49,17 @@ def make_env(
     cluster: str | None = None,
     budgets: Budgets | None = None,
 ) -> VecEnv:
-    """Native task id, probe id, a batch (VecEnv, VectorEnv), or what makes environments.
+    """A VecEnv from a native or probe id, a batch (VecEnv, VectorEnv), or a source of environments.
 
     `env` may also be the name of a class or function (see `foreign.references`), and so may `cost`;
-    `env_args` are the arguments to make one. What takes `num_envs` makes a whole batch.
-    `workers` processes share the batch; 0: as many as there are cores for a native task that acts
-    by itself for whole epochs (`lockstep=False`), since a hand-over at every step rarely pays.
+    `env_args` are the arguments to make one. A factory with the parameter `num_envs` makes a whole
+    batch. `workers` processes step the batch. With 0 a native task that acts by itself for whole
+    epochs (`lockstep=False`) gets one for each core; in lockstep workers are rarely faster.
     `clip_actions` and `timeout` concern foreign environments: whether actions are clipped to the
-    bounds of the Box, and the seconds that a step may take (0: any number). Functional environments
-    (JAX) share the devices; of those one instance serves a whole batch. With a `cluster`, the
-    address of Ray, the workers are actors there. What is left of the `budgets` stands behind each
-    observation.
+    bounds of the Box, and the time limit of a step in seconds (0: none). Functional environments
+    (JAX) are divided among the devices; one instance is enough for a batch. With a `cluster`, the
+    address of Ray, the workers are actors there. The remaining share of the `budgets` is appended
+    to each observation.
     """
     start = _starts(cluster, env, num_envs, workers, lockstep)
     costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
@@ -142,7 +142,7 @@ def classify(
 def find_source(
     env: EnvSource | VecEnv | Functional, args: Mapping[str, object] | None = None
 ) -> EnvSource | Functional:
-    """What a name or object stands for: a functional environment, or as `resolve`."""
+    """Resolve a name or object to a functional environment, or as `resolve`."""
     if isinstance(env, Functional):
         return env
     if is_suite_id(env):
@@ -154,33 +154,36 @@ def find_source(
 
 
 def is_vectorised(env: object) -> bool:
-    """Whether it is many environments already: a VecEnv, or Gymnasium's VectorEnv."""
+    """Whether it is a batch: a VecEnv, or Gymnasium's VectorEnv."""
     return not isinstance(env, type) and (isinstance(env, VecEnv) or is_vector_env(env))
 
 
 def is_given(env: object) -> bool:
-    """Whether it is an environment that the user made, and so is the user's to close."""
+    """Whether it is an environment that the user made and must close."""
     return is_vectorised(env) or is_instance(env)
 
 
 def is_task(name: str) -> bool:
-    """Whether it is the id of one of our own environments."""
+    """Whether it is the id of a native task or a probe."""
     return name in PROBES or (":" not in name and name in known_ids())
 
 
 def _starts(
     cluster: str | None, env: object, num_envs: int, workers: int, lockstep: bool
 ) -> Start | None:
-    """What starts workers on a cluster, if one is named."""
+    """The function that starts workers on a cluster, if one is named."""
     if cluster is None:
         return None
     if lockstep or not workers:
-        remedy = "give --normalise epoch" if lockstep else "say how many with --workers N"
+        remedy = "give --normalise epoch" if lockstep else "give their number with --workers N"
         raise ValueError(
-            f"--cluster {cluster} is for workers that act by themselves for whole epochs: {remedy}."
+            f"--cluster {cluster} needs workers that act by themselves for whole epochs: {remedy}."
         )
     if is_given(env) or is_suite_id(env) or env in PROBES:
-        raise ValueError(f"--cluster {cluster} cannot be used: this environment acts in one place.")
+        raise ValueError(
+            f"--cluster {cluster} cannot be used, as this environment cannot be "
+            "distributed: leave it out."
+        )
     from holdfast.envs.ray_workers import on_cluster
 
     return on_cluster(cluster, min(workers, num_envs))
@@ -211,12 +214,12 @@ def _make_functional(
 
 
 def known_ids() -> tuple[str, ...]:
-    """The ids of our own environments: native tasks, then probes."""
+    """The ids of native tasks, then of probes."""
     return (*native.NATIVE_IDS, *PROBES)
 
 
 def task_groups() -> dict[str, dict[str, str]]:
-    """Title → our own environments of that kind → each in a line."""
+    """Title → environments of that kind → a line on each."""
     return {
         "Run, but not too fast (velocity tasks)": native.summaries("velocity"),
         "Find the way past hazards (navigation tasks)": native.summaries("navigation"),
@@ -225,7 +228,7 @@ def task_groups() -> dict[str, dict[str, str]]:
 
 
 def describe(env_id: str) -> str:
-    """One of them in words."""
+    """A description of one environment."""
     return f"{env_id}: {PROBES[env_id]}" if env_id in PROBES else str(native.describe(env_id))
 
 
@@ -258,7 +261,7 @@ def _refuse_for_functional(source: Functional, vectorise: Vectorise, workers: in
 
 
 def num_envs_of(env: Any) -> int:
-    """How many environments a batch of the user's has."""
+    """The number of environments in a user's batch."""
     return int(bare(env).num_envs)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The noise of actions: white, or lasting a few steps.
+"""The noise of actions: white, or correlated over a few steps.
 
     ε_t = ρ ε_{t−1} + √(1 − ρ²) w_t,    ρ = exp(−1 / time),    ε_0, w_t ~ N(0, 1)
 
-Every ε_t is standard normal, so the law of a single action does not depend on `time`: likelihoods,
-KL and Fisher matrix stay as they are. Only steps that follow each other go the same way, which
-moves a robot where white noise makes it tremble. Choices take Gumbel noise g = −log(−log Φ(ε)):
-its law is exact, too, and a choice is kept for a while.
+Every ε_t is standard normal, so the distribution of a single action does not depend on `time`:
+likelihoods, KL and Fisher matrix are unchanged. Only successive actions are correlated, which moves
+a robot further than white noise. Choices take Gumbel noise g = −log(−log Φ(ε)): its distribution is
+exact, too, and successive choices tend to be equal.
 """
 
 from __future__ import annotations

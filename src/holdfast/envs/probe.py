@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny environments with known answers: the first thing to try a safe algorithm on.
+"""Tiny environments with known optima, for first tests of a safe algorithm.
 
 Each probe is a value: spaces, limits, its two optima, and three pure functions on a batch of
 one-number states. `ProbeEnv` runs any of them in NumPy as a batch, with one small generator per
@@ -7,10 +7,10 @@ environment and exact snapshots, tens of microseconds a step.
 
     optimal_safe_return   the best mean episode return of all policies whose mean episode cost is
                           within the limits; a stationary policy of the observation attains it
-    optimal_return        the best without limits; the policy that earns it breaks every limit
+    optimal_return        the best without limits; its policy violates every limit
 
-No safe policy has a higher mean return than `optimal_safe_return`, so a learner that reports more
-has a broken limit, a broken cost or a broken sum.
+No safe policy has a higher mean return than `optimal_safe_return`. A learner that reports more has
+an error in its limit, its cost or its sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ class Probe:
     cost_limits: dict[str, float]
     """The limit on the mean episode cost of each constraint."""
     cost_bounds: dict[str, float]
-    """The most that one step can cost."""
+    """The largest cost of one step."""
     optimal_safe_return: float
     optimal_return: float
     horizon: int

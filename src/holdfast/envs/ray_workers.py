@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers as actors of a Ray cluster: one run over many machines.
 
-An actor that is lost, with its process or its machine, is replaced wherever there is room.
+An actor that is lost, with its process or its machine, is replaced on any machine with room.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from holdfast.envs.worker import (
 from holdfast.process import versions
 
 LOOK = 0.5
-"""Seconds between two looks at how far an actor is."""
+"""Seconds between two requests for an actor's progress."""
 PATIENCE = 30.0
-"""Seconds after which an actor that has not begun is told of."""
+"""Seconds after which a message reports an actor that has not started."""
 
 
 class Hosted:
-    """What runs in the actor; `steps` is asked beside a long answer."""
+    """The object in the actor; `steps` is called during a long request."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -55,8 +55,8 @@ class Hosted:
                 return failure(error), {}
         self.done = 0
         # What comes through Ray is read-only and shared.
-        said = self.worker.answer(Message(head, {k: np.array(v) for k, v in arrays.items()}))
-        return said.head, said.arrays
+        answer = self.worker.answer(Message(head, {k: np.array(v) for k, v in arrays.items()}))
+        return answer.head, answer.arrays
 
 
 class RayPeer:
@@ -74,20 +74,20 @@ class RayPeer:
         self.pending: Any = None
         self.reason = "by Ray"
         self.asked = time.monotonic()
-        self.tell({"versions": versions()}, {"open_share": pickled(open_share)})
+        self.request({"versions": versions()}, {"open_share": pickled(open_share)})
 
-    def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
+    def request(self, head: dict[str, Any], arrays: Arrays) -> None:
         try:
             self.pending = self.actor.answer.remote(head, arrays)
         except self.ray.exceptions.RayError as error:
             self.pending, self.reason = None, first_line(error)
 
-    def hear(self, on_progress: OnProgress | None) -> Message:
+    def answer(self, on_progress: OnProgress | None) -> Message:
         if self.pending is None:
             raise Disconnected
         try:
             while not self.ray.wait([self.pending], timeout=LOOK)[0]:
-                self._tell_of_waiting()
+                self._report_waiting()
                 if on_progress is not None:
                     on_progress(self.ray.get(self.actor.steps.remote()))
             self.asked = math.inf
@@ -96,25 +96,25 @@ class RayPeer:
             self.reason = first_line(error)
             raise Disconnected from error
 
-    def _tell_of_waiting(self) -> None:
-        """Once, of an actor that has never answered."""
+    def _report_waiting(self) -> None:
+        """Report an actor that has never answered, once."""
         if time.monotonic() - self.asked > PATIENCE:
             self.asked = math.inf
             logging.getLogger("holdfast").warning(
-                "a worker has not begun after %g s: the cluster may have no core free for it "
-                "(`ray status` tells); it begins as soon as there is one.",
+                "a worker has not started after %g s: the cluster may have no free core for it "
+                "(see `ray status`); it starts as soon as there is one.",
                 PATIENCE,
             )
 
-    def fate(self) -> str:
+    def exit_reason(self) -> str:
         return f"on the cluster ({self.reason})"
 
-    def leave(self) -> None:
+    def request_stop(self) -> None:
         if self.ray.is_initialized():
             self.ray.kill(self.actor)
 
-    def end(self) -> None:
-        """Ray sees to it."""
+    def join(self) -> None:
+        """Nothing to do: Ray ends the actor."""
 
 
 def on_cluster(address: str, workers: int) -> Callable[[Callable[[], VecEnv]], Peer]:

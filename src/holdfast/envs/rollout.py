@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops that act: one collects an epoch, one plays whole episodes.
+"""The loops that act: one collects an epoch, one runs whole episodes.
 
-Randomness is given or has an address, so who acts, and in how many processes, changes nothing.
+Random numbers are arguments or functions of a seed, so results do not depend on the number of
+processes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.envs.acting import Actor, Arrays, Float32, action_map, moments
 from holdfast.envs.base import Bools, Floats, OnProgress, Step, VecEnv
 
 PATIENCE = 64
-"""Vector steps between two calls of `on_progress`, and for which noise is drawn at once."""
+"""Vector steps between two calls of `on_progress`; noise is drawn for as many steps at once."""
 
 
 class NotFinite(ValueError):
@@ -28,14 +29,14 @@ class NotFinite(ValueError):
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps of N environments; observations as the policy saw them, its memory behind them."""
+    """T steps of N environments; observations are the policy's inputs, followed by its memory."""
 
     seen: Float32
-    """[T + 1, N, O] before each action, and before the next."""
+    """[T + 1, N, O] the input of each action, and of the next one."""
     final: Float32
     """[M, O] true successors at the ends of episodes, by environment, then time."""
     action: NDArray[Any]
-    """[T, N, A] or [T, N, D], as the policy gave it."""
+    """[T, N, A] or [T, N, D], in the policy's units."""
     reward: NDArray[np.float64]
     """[T, N]"""
     cost: NDArray[np.float64]
@@ -45,7 +46,7 @@ class Rollout:
     truncated: NDArray[np.bool_]
     """[T, N]"""
     mean: NDArray[np.float64]
-    """[N, O] of what each environment gave to act on next, before normalising."""
+    """[N, O] mean of each environment's observations before normalising."""
     var: NDArray[np.float64]
     """[N, O]"""
 
@@ -71,14 +72,14 @@ class Rollout:
 
     @classmethod
     def join(cls, parts: list[Arrays]) -> Rollout:
-        """One rollout of shares of a batch, in the order of their environments."""
+        """Join the rollouts of a batch's shares, in the order of their environments."""
         axis = {"final": 0, "mean": 0, "var": 0}
         whole = lambda name: np.concatenate([part[name] for part in parts], axis.get(name, 1))
         return cls(**{field.name: whole(field.name) for field in fields(cls)})
 
 
 class Collecting(ABC):
-    """A batch that can act by itself for a whole epoch, without a hand-over at every step."""
+    """A batch that can act by itself for a whole epoch, without a call at every step."""
 
     @property
     @abstractmethod
@@ -95,16 +96,16 @@ class Collecting(ABC):
     ) -> Rollout:
         """Act for noise.shape[0] steps with frozen statistics; noise [T, N, noise_size].
 
-        `memory` [N, memory] is the policy's of the steps before; None: episodes begin.
+        `memory` [N, memory] is the policy's current memory; None: episodes begin.
         """
 
 
 class Playing(ABC):
-    """A batch that can play whole episodes by itself."""
+    """A batch that can run whole episodes by itself."""
 
     @abstractmethod
     def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
-        """What `play_round` returns."""
+        """The result of `play_round`."""
 
 
 def collect(
@@ -120,10 +121,10 @@ def collect(
 ) -> tuple[Rollout, Floats, Actor]:
     """Act for noise.shape[0] vector steps from `obs`; returns also the last obs and the actor.
 
-    `moving` statistics change with every step, as in the published runs (D8), so the actor that is
-    returned has others; otherwise they are frozen, and `Rollout.mean` and `var` are what to merge
-    (there are none of pixels, which are scaled by their bounds). `memory` is that of the steps
-    before `obs`, None where episodes begin; what `Rollout.seen` ends with is the one to go on with.
+    `moving` statistics change with every step, as in the published runs (D8), and the returned
+    actor has the new ones. Otherwise they are constant, and `Rollout.mean` and `var` are for
+    merging afterwards (not with images, whose pixels are scaled by their bounds). `memory` is the
+    memory before `obs`, None at the start of episodes; the next one is the end of `Rollout.seen`.
     """
     check_noise(noise, len(obs), actor)
     shape, size = noise.shape[:2], obs.shape[1]
@@ -167,7 +168,7 @@ def collect(
 
 
 def reset_memory(memory: Float32, step: Step) -> Float32:
-    """The memory after a step: empty where an episode has ended."""
+    """The memory after a step: empty if the episode has ended."""
     return np.where((step.terminated | step.truncated)[:, None], np.float32(0), memory)
 
 
@@ -175,8 +176,8 @@ def reset_memory(memory: Float32, step: Step) -> Float32:
 class Round:
     """One fresh episode for each environment of a batch, numbered first, first + 1, ...
 
-    Episode i is a function of (policy, seed, i): its environment is reset with seed + i and its
-    actions draw from a generator of their own, so it does not matter which batch plays it.
+    Episode i is a function of (policy, seed, i): its environment is reset with seed + i, and its
+    actions have their own generator. So it does not depend on the batch.
     """
 
     seed: int
@@ -184,7 +185,7 @@ class Round:
     deterministic: bool = False
     """Take the most likely action instead of sampling."""
     discount: float = 1.0
-    """Of the costs."""
+    """Discount of the costs."""
 
 
 @dataclass(frozen=True)
@@ -192,12 +193,12 @@ class Played:
     """One step of a round."""
 
     time: int
-    """From 0."""
+    """The number of the step, from 0."""
     action: NDArray[Any]
-    """[N, ...] as the environments took it."""
+    """[N, ...] in the environments' form."""
     step: Step
     running: Bools
-    """[N] whether the step belongs to the round's episode, and not to one after it."""
+    """[N] whether the step belongs to the round's episode, not to a later one."""
 
 
 def play(env: VecEnv, actor: Actor, wanted: Round) -> Iterator[Played]:
@@ -219,7 +220,9 @@ def play(env: VecEnv, actor: Actor, wanted: Round) -> Iterator[Played]:
 
 
 def noise_of(actor: Actor, wanted: Round, n: int) -> Iterator[Float32 | None]:
-    """For each PATIENCE steps of a round its noise [PATIENCE, N, noise_size], if it has any."""
+    """The noise [PATIENCE, N, noise_size] of each PATIENCE steps of a round, if actions are
+    sampled.
+    """
     numbers = range(wanted.first, wanted.first + n)
     generators = [np.random.default_rng([wanted.seed, number]) for number in numbers]
     before: list[Float32 | None] = [None] * n
@@ -270,7 +273,7 @@ def check_noise(noise: NDArray[Any], num_envs: int, actor: Actor) -> None:
 
 
 def _reject_broken_obs(step: Step, t: int) -> None:
-    """Before the moving statistics see it, or one bad number would spoil all environments."""
+    """Check observations before they enter the moving statistics of all environments."""
     ended = step.obs is not step.next_obs
     if isfinite(step.obs.sum()) and (not ended or isfinite(step.next_obs.sum())):
         return
@@ -294,4 +297,6 @@ def reject_not_finite(rollout: Rollout) -> None:
 
 
 def _not_finite(env: int, what: str, t: int) -> NotFinite:
-    return NotFinite(f"environment {env} gave {what} that is not finite at step {t} of this epoch")
+    return NotFinite(
+        f"environment {env} returned {what} that is not finite at step {t} of this epoch"
+    )

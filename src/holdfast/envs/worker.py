@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker: it owns a share of a batch and does what it is asked, in a process or a Ray actor.
+"""A worker: it owns a share of a batch and answers requests, in a process or a Ray actor.
 
-`Worker` is what runs there, `Peer` how its batch sees it, `Process` the peer on this machine.
+`Worker` runs there, `Peer` is its interface for the batch, `Process` is a peer on this machine.
 
-As a process it ends when its parent closes the pipe or dies, however it dies: idle it sees the end
-of the pipe, at work it looks for its parent now and then. A message is a JSON header and arrays: no
-shared memory, no names in the file system, so nothing is left behind when a process is killed, and
-the end of the pipe tells the other side. Pickles, as arrays too, go towards the worker only: the
-function that opens its share, and the policy.
+As a process it ends when its parent closes the pipe or dies in any way. An idle worker detects the
+end of the pipe; a busy one checks for its parent from time to time. A message is a JSON header and
+arrays. There is no shared memory and no name in the file system, so nothing remains when a process
+is killed, and the other side detects the end of the pipe. Pickles, sent as arrays, go only towards
+the worker: the function that opens its share, and the policy.
 """
 
 import io
@@ -33,16 +33,16 @@ from holdfast.envs.rollout import Round, collect, play_round
 from holdfast.process import THREADS
 
 STEP_FIELDS = ("obs", "reward", "cost", "terminated", "truncated")
-"""Of a step as it is told; `next_obs` comes with them only where it differs."""
+"""Step fields sent over the pipe; `next_obs` is sent only for rows in which it differs."""
 
 
 class Disconnected(Exception):
-    """The other side is gone."""
+    """The other side has closed the pipe."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What is said, and the arrays that go with it."""
+    """A message: its header and its arrays."""
 
     head: dict[str, Any]
     arrays: Arrays
@@ -95,12 +95,12 @@ def _read(pipe: BinaryIO, length: int) -> bytearray:
 
 
 def pickled(thing: object) -> NDArray[np.uint8]:
-    """An object on its way to a worker."""
+    """An object as bytes for a worker."""
     return np.frombuffer(cloudpickle.dumps(thing), np.uint8)
 
 
 def unsendable(thing: object) -> Exception | None:
-    """Why another process cannot have it (files, locks and simulators cannot be sent), if so."""
+    """The reason why it cannot be sent to another process (files, locks, simulators), if any."""
     try:
         pickled(thing)
     except Exception as error:
@@ -114,7 +114,7 @@ def unpickled(array: NDArray[np.uint8]) -> Any:
 
 
 class Worker:
-    """Opens the share of a batch that the first message brings, then does what it is asked."""
+    """Opens its share of a batch with the function in the first message, then answers requests."""
 
     def __init__(self, on_progress: OnProgress) -> None:
         self.on_progress = on_progress
@@ -122,7 +122,7 @@ class Worker:
         self.obs: Floats = np.zeros((0, 0))
 
     def answer(self, message: Message) -> Message:
-        """What became of it; an error is data too."""
+        """The answer to a request; an error is an answer, too."""
         try:
             return Message({}, self._done(message))
         except Disconnected:
@@ -161,7 +161,7 @@ class Worker:
                 return {"obs": self.obs}
             case unknown:
                 raise ValueError(
-                    f"a worker was asked to '{unknown}', which it does not know; run the same "
+                    f"a worker received the unknown request '{unknown}'; run the same "
                     "version of Holdfast in all processes."
                 )
 
@@ -171,7 +171,7 @@ class Worker:
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer until the pipe ends."""
+    """Answer requests until the pipe ends."""
     parent = os.getppid()
 
     def on_progress(steps: int) -> None:
@@ -182,8 +182,8 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
     worker = Worker(on_progress)
     try:
         while True:
-            said = worker.answer(receive(source))
-            send(sink, said.head, said.arrays)
+            answer = worker.answer(receive(source))
+            send(sink, answer.head, answer.arrays)
     except Disconnected:
         return
     finally:
@@ -191,18 +191,18 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def failure(error: Exception) -> dict[str, Any]:
-    """An error as data."""
+    """An error as an answer."""
     notes = " ".join(getattr(error, "__notes__", ()))
     return {
         "error": f"{error} {notes}".rstrip(),
-        "inside": bool(notes),  # a note says in which environment it was raised
+        "inside": bool(notes),  # a note contains the environment
         "kind": type(error).__name__,
         "traceback": "".join(traceback.format_exception(error)),
     }
 
 
 def main() -> None:
-    """Speak over stdin and stdout; what environments print goes to stderr instead."""
+    """Exchange messages over stdin and stdout; prints of environments go to stderr."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     sink = cast(BinaryIO, io.FileIO(os.dup(sys.stdout.fileno()), "w"))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -211,7 +211,7 @@ def main() -> None:
 
 
 GRACE = 5.0
-"""Seconds a worker gets to close its environments and leave."""
+"""Seconds for a worker to close its environments and exit."""
 SINGLE = dict.fromkeys(THREADS, "1")
 # A fresh interpreter inherits neither threads nor accelerator state (a fork would) and does not run
 # the user's main script again (multiprocessing's spawn would).
@@ -222,31 +222,31 @@ BOOT = (
 
 
 class Peer(Protocol):
-    """A worker as its batch sees it."""
+    """The interface of a worker for its batch."""
 
-    def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
-        """Ask for something; that it is gone shows when it is heard."""
+    def request(self, head: dict[str, Any], arrays: Arrays) -> None:
+        """Send a request; a lost worker is noticed when its answer is read."""
         ...
 
-    def hear(self, on_progress: OnProgress | None) -> Message:
-        """Its answer; raises `Disconnected` when it is gone."""
+    def answer(self, on_progress: OnProgress | None) -> Message:
+        """Its answer; raises `Disconnected` if the worker is lost."""
         ...
 
-    def fate(self) -> str:
-        """How it ended, for the end of a sentence."""
+    def exit_reason(self) -> str:
+        """Its exit reason, for the end of a sentence."""
         ...
 
-    def leave(self) -> None:
-        """Ask it to end."""
+    def request_stop(self) -> None:
+        """Request it to stop."""
         ...
 
-    def end(self) -> None:
-        """See that it has ended."""
+    def join(self) -> None:
+        """Wait until it has ended."""
         ...
 
 
 Start = Callable[[Callable[[], VecEnv]], Peer]
-"""Starts a worker of the share that the function opens; it answers when it is open."""
+"""Starts a worker for the share that the function opens; it answers once the share is open."""
 
 
 class Process:
@@ -261,13 +261,13 @@ class Process:
             env=os.environ | SINGLE,
             start_new_session=True,  # a terminal's Ctrl-C reaches the parent only
         )
-        self.tell({}, {"open_share": pickled(open_share)})
+        self.request({}, {"open_share": pickled(open_share)})
 
-    def tell(self, head: dict[str, Any], arrays: Arrays) -> None:
+    def request(self, head: dict[str, Any], arrays: Arrays) -> None:
         with suppress(Disconnected):
             send(cast(BinaryIO, self.process.stdin), head, arrays)
 
-    def hear(self, on_progress: OnProgress | None) -> Message:
+    def answer(self, on_progress: OnProgress | None) -> Message:
         while True:
             message = receive(cast(BinaryIO, self.process.stdout))
             if "progress" not in message.head:
@@ -275,15 +275,15 @@ class Process:
             if on_progress is not None:
                 on_progress(message.head["progress"])
 
-    def fate(self) -> str:
-        return f"with exit code {self.process.wait(timeout=10)}: what it wrote to stderr says more"
+    def exit_reason(self) -> str:
+        return f"with exit code {self.process.wait(timeout=10)}: see its output on stderr"
 
-    def leave(self) -> None:
+    def request_stop(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
 
-    def end(self) -> None:
+    def join(self) -> None:
         try:
             self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
@@ -292,9 +292,9 @@ class Process:
 
 
 def stop(peers: list[Peer]) -> None:
-    """End all workers; insist where one does not."""
+    """End all workers; kill those that do not stop."""
     for peer in peers:
-        peer.leave()
+        peer.request_stop()
     for peer in peers:
-        peer.end()
+        peer.join()
     peers.clear()

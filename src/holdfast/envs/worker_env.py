@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A batch shared among workers, processes of this machine or actors of a cluster.
 
-Each worker owns consecutive environments. `collect` lets them act by themselves for a whole epoch,
-without a hand-over per step; `step` keeps all in lockstep, at the price of one. Results equal those
-of a single process bit for bit, whatever the number of workers and wherever they are, and snapshots
-are interchangeable. A worker that can be replaced (an actor) is: its successor is brought to the
-last known state and asked again what was asked since.
+Each worker owns consecutive environments. With `collect` they act by themselves for a whole epoch,
+without messages at each step; `step` exchanges messages at each step. Results equal those of a
+single process bit for bit, for any number and place of workers, and snapshots are interchangeable.
+A lost actor is replaced: its successor is restored to the last known state, and the requests since
+then are repeated.
 """
 
 import itertools
@@ -45,7 +45,7 @@ from holdfast.envs.worker import (
 )
 
 LOSSES = 5
-"""How often a worker is replaced before a request is given up."""
+"""How often a worker is replaced before a request fails."""
 
 Request = tuple[dict[str, Any], Arrays]
 OpenShare = Callable[[int, int], VecEnv]
@@ -72,7 +72,7 @@ class WorkerEnv(Collecting, Playing):
         open_share: OpenShare,
         start: Start | None = None,
     ) -> None:
-        """`model` is a batch of the same kind in this process: it knows the spaces.
+        """`model` is a batch of the same kind in this process, which defines the spaces.
 
         `start` makes workers that can be replaced; without it they are processes here.
         """
@@ -88,15 +88,15 @@ class WorkerEnv(Collecting, Playing):
         self._finalizer = weakref.finalize(self, stop, self._peers)
         self._obs: Floats | None = None
         self._since: list[list[Request]] = []
-        """What was asked since the last known state, that state first."""
+        """Requests since the last known state, which is the first entry."""
         try:
             for index in range(len(self._shares)):
                 self._peers.append(self._begin(index))
-            heard = [self._heard(i) or self._again(i) for i in range(len(self._shares))]
+            answers = [self._answer(i) or self._replaced(i) for i in range(len(self._shares))]
         except BaseException:
             self.close()
             raise
-        self._refuse_failures(heard)
+        self._refuse_failures(answers)
 
     def reset(self, seed: int) -> Floats:
         """Start all episodes anew, environment i seeded with `seed + i`."""
@@ -104,7 +104,7 @@ class WorkerEnv(Collecting, Playing):
             raise ValueError(f"seed={seed} must not be negative; choose 0 or above.")
         heads = [{"do": "reset", "seed": seed + share.start} for share in self._shares]
         self._since = []
-        self._obs = _joined(self._ask(heads), "obs")
+        self._obs = _joined(self._request(heads), "obs")
         return self._obs.copy()
 
     def step(self, action: NDArray[Any]) -> Step:
@@ -112,7 +112,7 @@ class WorkerEnv(Collecting, Playing):
         self._started()
         action = actions_of(self.label, action, self._action_shape)
         given: list[Arrays] = [{"action": action[share]} for share in self._shares]
-        answers = self._ask([{"do": "step"}] * len(given), given)
+        answers = self._request([{"do": "step"}] * len(given), given)
         parts = {name: _joined(answers, name) for name in STEP_FIELDS}
         next_obs = parts["obs"]
         if any("next_obs" in answer for answer in answers):
@@ -135,26 +135,26 @@ class WorkerEnv(Collecting, Playing):
             {"actor": policy, "noise": noise[:, share], "memory": kept[share]}
             for share in self._shares
         ]
-        answers = self._ask([{"do": "collect"}] * len(given), given, on_progress)
+        answers = self._request([{"do": "collect"}] * len(given), given, on_progress)
         self._obs = np.concatenate([answer.pop("last") for answer in answers])
         return Rollout.join(answers)
 
     def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
-        """Let every worker play its environments' episodes; the batch needs a reset afterwards."""
+        """Let every worker run its environments' episodes; the batch needs a reset afterwards."""
         self._obs, self._since = None, []
         parts = [replace(wanted, first=wanted.first + share.start) for share in self._shares]
         heads = [{"do": "play", "round": asdict(part)} for part in parts]
-        return _joined(self._ask(heads, [{"actor": pickled(actor)}] * len(heads)), "rows")
+        return _joined(self._request(heads, [{"actor": pickled(actor)}] * len(heads)), "rows")
 
     @property
     def observation(self) -> Floats:
-        """[N, O] what to act on next."""
+        """[N, O] current observations."""
         return self._started().copy()
 
     def snapshot(self) -> Snapshot:
-        """Everything the future depends on, as named arrays with a row for each environment."""
+        """The whole state, as named arrays with a row for each environment."""
         self._started()
-        answers = self._ask([{"do": "snapshot"}] * len(self._shares))
+        answers = self._request([{"do": "snapshot"}] * len(self._shares))
         if self._replaces:
             self._since = [[({"do": "restore"}, answer) for answer in answers]]
         return {name: _joined(answers, name) for name in answers[0]}
@@ -165,11 +165,11 @@ class WorkerEnv(Collecting, Playing):
         if wrong or not snapshot:
             raise ValueError(
                 f"the snapshot is not one of {self.num_envs} environments: make the batch with the "
-                "number that was saved."
+                "number in the snapshot."
             )
         given = [{name: array[share] for name, array in snapshot.items()} for share in self._shares]
         self._since = []
-        self._obs = _joined(self._ask([{"do": "restore"}] * len(given), given), "obs")
+        self._obs = _joined(self._request([{"do": "restore"}] * len(given), given), "obs")
         return self._obs.copy()
 
     def close(self) -> None:
@@ -179,13 +179,15 @@ class WorkerEnv(Collecting, Playing):
     def _started(self) -> Floats:
         return require_reset(self._obs, self.label)
 
-    def _ask(
+    def _request(
         self,
         heads: list[dict[str, Any]],
         arrays: list[Arrays] | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Arrays]:
-        """Tell all workers, then hear all answers, in the order of their environments."""
+        """Send a request to all workers, then read all answers, in the order of their
+        environments.
+        """
         if not self._finalizer.alive:
             raise RuntimeError(
                 f"{self.label} is closed (by close(), an interrupt or an earlier failure): make a "
@@ -194,11 +196,11 @@ class WorkerEnv(Collecting, Playing):
         requests: list[Request] = list(zip(heads, arrays or [{}] * len(heads), strict=True))
         try:
             for peer, request in zip(self._peers, requests, strict=True):
-                peer.tell(*request)
-            heard = [self._heard(i, on_progress) for i in range(len(self._shares))]
+                peer.request(*request)
+            answers = [self._answer(i, on_progress) for i in range(len(self._shares))]
             found = [
-                message or self._again(i, requests[i], on_progress)
-                for i, message in enumerate(heard)
+                message or self._replaced(i, requests[i], on_progress)
+                for i, message in enumerate(answers)
             ]
         except BaseException:
             # Unread answers would be taken for those of the next step: nothing can be saved here.
@@ -213,51 +215,51 @@ class WorkerEnv(Collecting, Playing):
         share = self._shares[index]
         return self._start(partial(self._open_share, share.start, share.stop - share.start))
 
-    def _heard(self, index: int, on_progress: OnProgress | None = None) -> Message | None:
-        """What a worker says, None if it is gone and another can take its place.
+    def _answer(self, index: int, on_progress: OnProgress | None = None) -> Message | None:
+        """A worker's answer; None if it is lost and can be replaced.
 
-        The progress of the first stands for all.
+        The progress of the first worker is reported for all.
         """
         scaled: OnProgress | None = None
         if on_progress is not None and index == 0:
             first = self._shares[0].stop
             scaled = lambda steps: on_progress(steps * self.num_envs // first)
         try:
-            return self._peers[index].hear(scaled)
+            return self._peers[index].answer(scaled)
         except Disconnected:
             if not self._replaces:
                 raise self._loss(index) from None
             return None
 
-    def _again(
+    def _replaced(
         self,
         index: int,
         request: Request | None = None,
         on_progress: OnProgress | None = None,
     ) -> Message:
-        """Another worker in the place of a lost one, brought to where that was, and its answer."""
+        """Replace a lost worker by another one in the same state; returns its answer."""
         steps = [asked[index] for asked in self._since] + ([request] if request else [])
         for _ in range(LOSSES):
             logging.getLogger("holdfast").warning(
                 "the %s was lost (%s); another one takes its place and repeats its part.",
                 self._name(index),
-                self._peers[index].fate(),
+                self._peers[index].exit_reason(),
             )
             stop([self._peers[index]])
             self._peers[index] = self._begin(index)
-            answer = self._heard(index)
+            answer = self._answer(index)
             for step in steps:
                 if answer is None or "error" in answer.head:
                     break
-                self._peers[index].tell(*step)
-                answer = self._heard(index, on_progress)
+                self._peers[index].request(*step)
+                answer = self._answer(index, on_progress)
             if answer is not None:
                 return answer
         raise self._loss(index)
 
-    def _refuse_failures(self, heard: list[Message]) -> None:
-        """Raise what a worker met: bad input as it is, an environment's error with its place."""
-        for index, message in enumerate(heard):
+    def _refuse_failures(self, answers: list[Message]) -> None:
+        """Raise a worker's error: bad input unchanged, an environment's error with its place."""
+        for index, message in enumerate(answers):
             head = message.head
             if "error" not in head:
                 continue
@@ -276,8 +278,8 @@ class WorkerEnv(Collecting, Playing):
     def _loss(self, index: int) -> RuntimeError:
         return RuntimeError(
             f"the {self._name(index)} of {self.label} ended unexpectedly "
-            f"{self._peers[index].fate()}; if it ran out of memory use fewer environments or "
-            "workers, and workers=1 keeps all in this process."
+            f"{self._peers[index].exit_reason()}; if it ran out of memory use fewer environments "
+            "or workers, and workers=1 keeps all in this process."
         )
 
     def _name(self, index: int) -> str:
@@ -287,7 +289,7 @@ class WorkerEnv(Collecting, Playing):
 
 
 def _joined(answers: list[Arrays], name: str) -> NDArray[Any]:
-    """Rows of all shares; recorded actions of different length are filled up in front."""
+    """Rows of all shares; shorter records of actions are padded at the front."""
     parts = [answer[name] for answer in answers]
     kind = next((part.dtype for part in parts if part.size), parts[0].dtype)
     parts = [part if part.size else part.astype(kind) for part in parts]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a policy is safe: fresh episodes, verdicts that are proofs, and changed conditions."""
+"""Judging the safety of a policy: fresh episodes, proved verdicts, and changed conditions."""

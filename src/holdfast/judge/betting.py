@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds on a mean that hold for any law of bounded costs, at every number of episodes.
+"""Bounds on a mean, valid for any distribution of bounded costs and after any number of episodes.
 
-Test "the mean is at least m" by a game: before each cost x in [0, B], stake the share c of what
-could be lost at most on x < m. The capital grows by the factor
+The claim "the mean is at least m" is tested by betting. Before each cost x in [0, B] the bettor
+stakes the share c of the largest admissible stake on x < m. The capital grows by the factor
 
     1 + c·(m − x)/(B − m)      against "the mean is at least m", needs x ≤ B
     1 + c·(x − m)/m            against "the mean is at most m",  needs x ≥ 0
 
-and if the claim is true the game is not in the player's favour, whatever the law of x: the capital
-exceeds 1/α with probability at most α, *ever* (Ville). So a capital of 20 disproves the claim at
-95 %, one may look after every episode, and may stop or go on as one likes (Waudby-Smith & Ramdas,
-2024). As nobody knows the best stake, the capital is shared among c = 1, 1/2, 1/4, ..., each with a
-weight proportional to c. Full stakes are best where costs stay far below B, the usual case; small
-ones survive rare disasters. `evidence/verdict_episodes.py` compares.
+If the claim is true, the expected capital does not grow, for any distribution of x. The capital
+then *ever* exceeds 1/α with probability at most α (Ville). So a capital of 20 disproves the claim
+at 95 %; the test may be read after every episode and stopped at any time (Waudby-Smith & Ramdas,
+2024). The best stake is unknown, so the capital is divided among c = 1, 1/2, 1/4, ..., with weights
+proportional to c. Full stakes are best if costs stay far below B, the usual case; small stakes
+survive rare high costs. `evidence/verdict_episodes.py` compares them.
 
 Both factors are monotone in m, so the values of m that are not disproved form an interval.
 """
@@ -29,19 +29,19 @@ WEIGHTS: Array = STAKES / STAKES.sum()
 
 
 def below_gain(costs: Array, m: float, bound: float) -> Array:
-    """What a full stake on "the mean is below m" wins with each cost."""
+    """Relative gain of a full stake on "the mean is below m" for each cost."""
     return (m - costs) / (bound - m)
 
 
 def above_gain(costs: Array, m: float) -> Array:
-    """What a full stake on "the mean is above m" wins with each cost."""
+    """Relative gain of a full stake on "the mean is above m" for each cost."""
     if m <= 0:
         return np.where(costs > 0, np.inf, 0.0)
     return (costs - m) / m
 
 
 def log_capital(gain: Array, stakes: Array = STAKES, weights: Array = WEIGHTS) -> Array:
-    """[..., n] log of the capital after each of the gains [..., n]; it begins with 1."""
+    """[..., n] log of the capital after each of the gains [..., n]; the initial capital is 1."""
     with np.errstate(divide="ignore"):  # log 0: a full stake is lost
         each = [
             np.log(weight) + np.log1p(stake * gain).cumsum(-1)
@@ -63,9 +63,10 @@ def lower_bound(costs: Array, level: float = 0.95) -> float:
 
 
 def episodes_left(gain: Array, level: float = 0.95) -> float:
-    """How many more costs like those seen will decide: (log 1/α − log capital) / growth.
+    """Expected further costs, like the observed ones, until a decision.
 
-    The growth is that of the best stake on the costs seen; infinite where none of them grows.
+    It is (log 1/α − log capital) / growth, with the growth of the best stake on the observed costs;
+    infinite if no stake grows.
     """
     with np.errstate(divide="ignore"):
         growth = max(float(np.log1p(stake * gain).mean()) for stake in STAKES)

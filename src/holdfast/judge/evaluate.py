@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation: fresh episodes of a fixed policy, and what they say about its safety.
+"""Evaluation: fresh episodes of a fixed policy, and the verdict on its safety.
 
-Episode i is a function of (policy, seed, i). So how many episodes are asked for does not change any
-of them, going on after a look adds to what is there, and neither the number of environments nor
-that of worker processes matters.
+Episode i is a function of (policy, seed, i). So an episode depends neither on the number of
+episodes, nor on interim verdicts, nor on the numbers of environments and worker processes.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from holdfast.settings import nearest
 
 CostBound = float | Mapping[str, float]
 OnEpisodes = Callable[[int, Verdict | None], None]
-"""Told how many episodes have ended and, now and then, what they say."""
+"""Callback with the number of finished episodes and, from time to time, the verdict so far."""
 SHORTER = 0.5
-"""Episodes that are shorter than this share of the first ones are remarked upon."""
+"""A warning is given if episodes are shorter than this share of the first ones."""
 LOOKS = 1.05
-"""Growth of the number of episodes between two looks at whether the answer is there."""
+"""Growth of the number of episodes between two interim verdicts."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,55 +50,55 @@ class Evaluation:
     lengths: NDArray[np.int64]
     """[n]"""
     limits: dict[str, float]
-    """b of each of the K constraints."""
+    """[K] b of each constraint."""
     deterministic: bool
     cost_bounds: tuple[float, ...] | None = None
-    """The most that one episode can cost, for each constraint, where it is known."""
+    """The largest possible cost of one episode, for each constraint, if known."""
     discount: float = 1.0
-    """Of the costs; 1: plain sums."""
+    """Discount of the costs; 1: plain sums."""
     workers: int = 1
-    """Processes that played them."""
+    """Number of processes that ran the episodes."""
     kinds: Mapping[str, Limit] = field(default_factory=dict[str, Limit])
     """The limits that are not on a mean."""
 
     env: str = ""
     """The environment's name."""
     first_length: float = math.nan
-    """Mean length of the episodes when training began; NaN where not known."""
+    """Mean length of the episodes at the start of training; NaN if unknown."""
 
     @property
     def shortened(self) -> str:
-        """A warning where episodes became short while costs hold, else nothing."""
+        """A warning if episodes became short while costs are within limits, else an empty text."""
         now = float(self.lengths.mean())
         held = all(m <= b for m, b in zip(self.costs.mean(0), self.limits.values(), strict=True))
         if not held or not now < SHORTER * self.first_length:
             return ""
         return (
             f"Episodes last {now:.4g} steps, and {self.first_length:.4g} when training began: the "
-            "policy may keep its limit by ending episodes early. Reward survival, let termination "
-            "cost, or limit a rate (docs/limits.md)."
+            "policy may keep its limit by ending episodes early. Reward survival, add a cost for "
+            "termination, or limit a rate (docs/limits.md)."
         )
 
     def __repr__(self) -> str:
         each = zip(self.limits.items(), self.costs.mean(0), strict=True)
         costs = ", ".join(f"{name} {mean:.4g} of {limit:g}" for (name, limit), mean in each)
         where = f" on {self.env}" if self.env else ""
-        said = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
-        return f"Evaluation({counted(len(self.returns), 'episode')}{where}: {said})"
+        shown = f"return {self.returns.mean():.4g}, {costs}; proved safe: {self.verdict.safe}"
+        return f"Evaluation({counted(len(self.returns), 'episode')}{where}: {shown})"
 
     @property
     def claims(self) -> dict[str, Limit]:
-        """What is limited of each constraint."""
+        """The limit of each constraint with its kind."""
         return {name: self.kinds.get(name, Limit(limit)) for name, limit in self.limits.items()}
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether what is limited is below the limits, with confidence."""
+        """The verdict: whether the limited quantities are below their limits, with confidence."""
         names = tuple(self.limits) if len(self.limits) > 1 else ()
         return verdict(self.costs, list(self.claims.values()), self.cost_bounds, names=names)
 
     def summary(self) -> dict[str, Any]:
-        """Plain data: what the table shows."""
+        """The content of the table as plain data."""
         judged = self.verdict
         return {
             "env": self.env,
@@ -173,13 +172,15 @@ class Evaluation:
 
 
 def _distances(costs: NDArray[np.float64], limit: float) -> dict[str, float]:
-    """SafeRLEval's: mean of cost / limit − 1, over all episodes and over those above the limit."""
+    """SafeRLEval's measures: mean of cost / limit − 1, over all episodes and over those above the
+    limit.
+    """
     found = violations(costs, limit)
     return {"distance": found.distance, "distance_violating": found.distance_violating}
 
 
 def _tail(costs: NDArray[np.float64], claim: Limit) -> dict[str, object]:
-    """The mean of the worst 5 %; and what is limited, where that is no mean."""
+    """The mean of the worst 5 %, and the limited quantity if it is not a mean."""
     worst: dict[str, object] = {"worst_5": tail_mean(costs, 0.05)}
     if claim.kind == "mean":
         return worst
@@ -197,7 +198,7 @@ def _known(value: float) -> float | None:
 
 
 def interval(low: float | None, high: float | None, claim: Limit = Limit(0.0)) -> str:
-    """8.12 .. 27.30, of a chance 1.20% .. 4.50%, or ? where an end is not known."""
+    """An interval such as 8.12 .. 27.30, for a chance 1.20% .. 4.50%; ? is an unknown end."""
     return " .. ".join("?" if value is None else claim.shown(value) for value in (low, high))
 
 
@@ -223,7 +224,7 @@ def evaluate(
 ) -> Evaluation:
     """Run fresh episodes; with `until_decided` more of them until safety is proved or disproved.
 
-    The bounds hold at every stopping time, so looking again and again costs nothing.
+    The bounds hold at every stopping time, so repeated verdicts do not weaken them.
     """
     if episodes < 1 or max_episodes < 1:
         raise ValueError(f"episodes={min(episodes, max_episodes)} must be at least 1; try 100.")
@@ -232,14 +233,14 @@ def evaluate(
     if beyond and discount != 1:
         raise ValueError(
             f"the limit {next(iter(beyond))}={next(iter(beyond.values()))} is on the plain sum of "
-            "an episode, and this policy's limits are on discounted ones: judge it by a number."
+            "an episode, and this policy's limits are on discounted sums: judge it by a number."
         )
     bounds = _bounds(env, limits, discount, cost_bound)
     needs = any(claim.judged.kind != "chance" for claim in claims.values())
     if until_decided and bounds is None and needs:
         raise ValueError(
-            "nothing can be proved safe, as this environment does not say what an episode can cost "
-            "at most: pass that as cost_bound=NUMBER, or leave until_decided out."
+            "safety cannot be proved, as this environment declares no largest cost of an episode: "
+            "pass it as cost_bound=NUMBER, or leave until_decided out."
         )
     rounds = _rounds(actor, env, Round(seed, 0, deterministic, discount))
     table = np.zeros((0, 2 + len(limits)))
@@ -261,22 +262,24 @@ def evaluate(
             env.facts.workers,
             beyond,
         )
-        said = result.verdict  # raises where a cost lies outside its bounds
+        judged = result.verdict  # raises where a cost lies outside its bounds
         if on_progress is not None and until_decided:
-            on_progress(wanted, said)
-        if not until_decided or said.safe != "undecided" or wanted >= max_episodes:
+            on_progress(wanted, judged)
+        if not until_decided or judged.safe != "undecided" or wanted >= max_episodes:
             return result
         wanted = min(max(wanted + 1, math.ceil(LOOKS * wanted)), max_episodes)
 
 
-Judged = float | str | Limit
-"""A limit to judge by: a number is one on the mean."""
-Limits = Judged | Mapping[str, Judged]
-"""One for all constraints, or some by name."""
+LimitValue = float | str | Limit
+"""A limit of an evaluation; a number is a limit on the mean."""
+Limits = LimitValue | Mapping[str, LimitValue]
+"""One limit for all constraints, or some by name."""
 
 
-def judged_by(limits: Mapping[str, Judged], given: Limits | None) -> dict[str, Judged]:
-    """The limits of training, or others: one for all, or some by name."""
+def evaluation_limits(
+    limits: Mapping[str, LimitValue], given: Limits | None
+) -> dict[str, LimitValue]:
+    """The limits of training, replaced by given ones: one for all, or some by name."""
     if given is None:
         return dict(limits)
     changes = dict(given) if isinstance(given, Mapping) else dict.fromkeys(limits, given)
@@ -292,21 +295,21 @@ def judged_by(limits: Mapping[str, Judged], given: Limits | None) -> dict[str, J
 def limits_elsewhere(
     trained: Mapping[str, float], declared: Mapping[str, float], env: str
 ) -> dict[str, float]:
-    """The limits of another task than the one trained on: those that it declares."""
+    """The limits that another task than that of training declares."""
     missing = [name for name in trained if name not in declared]
     if missing:
         was = ", ".join(f"{name}={limit:g}" for name, limit in trained.items())
         raise ValueError(
             f"{env} declares no limit for '{missing[0]}', and the limit of training ({was}) was "
-            "set for another environment: say what to judge it by, limits=NUMBER."
+            "set for another environment: pass limits=NUMBER."
         )
     return {name: declared[name] for name in trained}
 
 
 def _bounds(
-    env: VecEnv, limits: Mapping[str, Judged], discount: float, given: CostBound | None
+    env: VecEnv, limits: Mapping[str, LimitValue], discount: float, given: CostBound | None
 ) -> tuple[float, ...] | None:
-    """B of each constraint: what the user says, else what the environment knows."""
+    """B of each constraint: given by the user, else declared by the environment."""
     if given is None:
         return episode_cost_bounds(env, discount)
     if isinstance(given, Mapping):
@@ -318,7 +321,9 @@ def _bounds(
 
 
 def _rounds(actor: Actor, env: VecEnv, wanted: Round) -> Iterator[NDArray[np.float64]]:
-    """Rounds of one episode for each environment: rows [N, 2 + K] of return, length, costs."""
+    """Run rounds of one episode for each environment; yields rows [N, 2 + K] of return, length,
+    costs.
+    """
     while True:
         itself = isinstance(env, Playing)
         yield env.play_round(actor, wanted) if itself else play_round(env, actor, wanted)

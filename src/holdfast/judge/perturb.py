@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other conditions than those of training: heavier, more slippery, noisier, later.
+"""Changed conditions: mass, friction, sensor noise and action delay.
 
     mass=+20%  friction=-30%     of every body and contact of a native task
-    sensor-noise=0.05            deviation of normal noise on each observation, in units of the
-                                 deviation that training saw there
+    sensor-noise=0.05            standard deviation of normal noise on each observation, in units of
+                                 the standard deviation in training
     action-delay=2               steps between a decision and its effect
 
 Several values of one make a grid: `mass=-20%,0,+20% action-delay=0,2` is six conditions.
@@ -25,7 +25,7 @@ from holdfast.envs.foreign.spaces import still_action
 from holdfast.settings import nearest
 
 NOISE = 7
-"""Purpose of the sensors' randomness, in its address (seed of the environment, purpose)."""
+"""Purpose of the sensor noise in its random key (seed of the environment, purpose)."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Perturbation:
     def __post_init__(self) -> None:
         if not self.mass > -1 or not self.friction >= -1:
             raise ValueError(
-                f"mass={self.mass:+.0%} friction={self.friction:+.0%} leaves nothing: mass must "
+                f"mass={self.mass:+.0%} friction={self.friction:+.0%} is not possible: mass must "
                 "stay above -100%, friction at or above it."
             )
         if not 0 <= self.sensor_noise < np.inf or self.action_delay < 0:
@@ -59,7 +59,7 @@ class Perturbation:
 
 
 def parse_perturbations(words: Iterable[str]) -> list[Perturbation]:
-    """The grid of conditions of words such as mass=+20% or action-delay=0,2."""
+    """The grid of conditions from words such as mass=+20% or action-delay=0,2."""
     known = [field.name.replace("_", "-") for field in fields(Perturbation)]
     axes: dict[str, list[Any]] = {}
     for word in words:
@@ -104,10 +104,10 @@ def perturbed(env: VecEnv, how: Perturbation, deviation: NDArray[np.float64]) ->
 
 
 class Perturbed:
-    """A batch with noisy sensors and late actions; until the first action arrives it is still.
+    """A batch with sensor noise and delayed actions; actions are 0 until the first one arrives.
 
-    Environment i draws its noise from the seed it is reset with, so an episode does not depend on
-    how many others run beside it.
+    Environment i draws its noise from the seed of its reset, so an episode does not depend on the
+    number of parallel ones.
     """
 
     can_snapshot = False

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds on the mean of the worst share α of episodes, for any law of costs in [0, B].
+"""Bounds on the mean of the worst share α of episodes, for any distribution of costs in [0, B].
 
-CVaR ≤ m holds exactly if E(C − ν)₊ ≤ α (m − ν) for some ν (Rockafellar and Uryasev). Both ways that
-is a question about means of bounded numbers, and a game answers it (`betting`):
+CVaR ≤ m holds exactly if E(C − ν)₊ ≤ α (m − ν) for some ν (Rockafellar and Uryasev). Both
+directions are claims about means of bounded numbers, tested by betting (`betting`):
 
-    above m?   if CVaR ≥ m, then E(C − ν)₊ ≥ α (m − ν) for *every* ν, so all that bet on less
-               are unfair, and so is their average: one capital, shared among a few ν
-    below m?   if CVaR ≤ m, then one ν exists whose game is unfair: all must be won. Between two
-               neighbours ν < ν' the game on (C − ν')₊ against α (m − ν) is the hardest
+    above m?   if CVaR ≥ m, then E(C − ν)₊ ≥ α (m − ν) for *every* ν. So every bet on less
+               loses on average, and one capital can be divided among a few ν
+    below m?   if CVaR ≤ m, then the bet of some ν loses on average, so all of them must win.
+               Between two neighbours ν < ν' the bet on (C − ν')₊ against α (m − ν) is the hardest
 
-Like those on a mean they hold after any number of episodes. The price: a share α of episodes is
-what is looked at, so a proof takes about 1/α times the episodes of one about the mean; without any
-cost it takes about 4.6 B / (α b).
+Like bounds on a mean they hold after any number of episodes. Only a share α of the episodes is
+informative, so a proof takes about 1/α times the episodes of one about the mean. If all costs are 0
+it takes about 4.6 B / (α b).
 """
 
 import math
@@ -22,16 +22,19 @@ from holdfast.judge import betting
 from holdfast.records.statistics import Array
 
 SHARED = np.arange(4) / 4
-"""ν among which the capital is shared, in units of the limit."""
+"""Values of ν among which the capital is divided, in units of the limit."""
 STEPS = np.arange(9) / 8
-"""Ends of the intervals of ν that must all be refuted, in units of what is tested."""
+"""Ends of the intervals of ν that must all be refuted, in units of the tested value."""
 
 HALVINGS = 18
-"""Of the search for a bound: to 4 millionths of the range, as each is as dear as 4 of a mean's."""
+"""Bisection steps of a bound: it is exact to 4 millionths of the range.
+"""
 
 
 def below_gains(costs: Array, m: float, share: float, amount: float, bound: float) -> Array:
-    """[J, n] what full stakes on "the tail is below m" win; ν are shares of the limit `amount`."""
+    """[J, n] relative gains of full stakes on "the tail is below m"; ν are shares of the limit
+    `amount`.
+    """
     level = (amount * SHARED)[:, None]
     over = np.maximum(costs - level, 0.0)
     wanted = share * (m - level)
@@ -40,7 +43,9 @@ def below_gains(costs: Array, m: float, share: float, amount: float, bound: floa
 
 
 def above_gains(costs: Array, m: float, share: float) -> Array:
-    """[I, n] what full stakes on "the tail is above m" win, one game for each interval of ν."""
+    """[I, n] relative gains of full stakes on "the tail is above m", one bet for each interval of
+    ν.
+    """
     low, high = (m * STEPS[:-1])[:, None], (m * STEPS[1:])[:, None]
     wanted = share * (m - low)
     if m <= 0:
@@ -70,14 +75,16 @@ def lower_bound(costs: Array, share: float, level: float) -> float:
 
 
 def left_above(costs: Array, share: float, amount: float, level: float) -> float:
-    """How many more episodes like those seen will show that the tail is above `amount`."""
+    """Expected further episodes, like the observed ones, until the tail is proved above
+    `amount`.
+    """
     return max(betting.episodes_left(g, level) for g in above_gains(costs, amount, share))
 
 
 def left_below(
     costs: Array, share: float, amount: float, bound: float | None, level: float
 ) -> float:
-    """How many more will show that it is below; infinite where an episode may cost anything."""
+    """The same until the tail is proved below `amount`; infinite without a bound on costs."""
     if bound is None:
         return math.inf
     gains = below_gains(costs, amount, share, amount, bound)

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is this policy safe? A verdict from the costs of episodes, with what it rests on.
+"""The verdict on a policy's safety from the costs of episodes, with its assumptions.
 
-A mean episode cost below the limit proves little: a few lucky episodes do that for an unsafe
-policy. The verdict therefore compares the limit b with confidence bounds on the mean cost:
+A mean episode cost below the limit proves little: it also occurs by chance for an unsafe policy.
+The verdict therefore compares the limit b with confidence bounds on the mean cost:
 
     upper bound ≤ b  →  yes      lower bound > b  →  no      otherwise  →  undecided
 
-It is given twice.
-    safe        *proved*: from `betting`, for any law of costs in [0, B], after any number of
-                episodes, also if one stops as soon as the answer is there
+There are two verdicts.
+
+    safe        *proved*: from `betting`, for any distribution of costs in [0, B], after any number
+                of episodes, also if the evaluation stops as soon as it is decided
     indicated   *if the tail is as seen*: from Student's t, or Hall's (1992) transformation for
-                skewed costs where that is wider. It needs far fewer episodes, and is wrong where a
-                cost that matters has not occurred yet: with a cost of 500 in one episode of 20, an
-                unsafe policy is called safe from 20 episodes in a third of all cases.
+                skewed costs where that is wider. It needs far fewer episodes, and is wrong if rare
+                high costs have not occurred yet. With a cost of 500 in one episode of 20, an unsafe
+                policy is called safe after 20 episodes in a third of all cases.
 """
 
 import math
@@ -32,14 +33,15 @@ from holdfast.records.statistics import Array, Estimate
 
 Answer = Literal["yes", "no", "undecided"]
 COLOURS: dict[Answer, str] = {"yes": "green", "no": "red", "undecided": "yellow"}
-"""Of an answer in a terminal."""
+"""Colours of the answers in a terminal."""
 FEWEST = 10  # episodes below which nothing is indicated: neither spread nor skewness is known
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """One-sided confidence bounds on what is limited (the mean, the tail, the chance), and what
-    they say; one entry a constraint."""
+    """One-sided confidence bounds on the limited quantity (the mean, the tail, the chance) and the
+    answers; one entry for each constraint.
+    """
 
     answer: Answer
     lower: tuple[float, ...]
@@ -48,35 +50,39 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `episodes` evaluation episodes say about safety; tuples have one entry a constraint.
+    """The verdict of `episodes` evaluation episodes; tuples have one entry for each constraint.
 
-    A policy is either safe or not, so only one of the two answers can be wrong, and that happens
-    with probability 1 − level at most: nothing is split between "yes" and "no".
+    A policy is either safe or not, so only one of the two answers can be wrong, with probability at
+    most 1 − level. So the error need not be divided between "yes" and "no".
     """
 
     proved: Bounds
-    """For any law of costs in [0, B]; without B no cost is too large to be excluded."""
+    """Bounds for any distribution of costs in [0, B]; without B the upper bound is infinite."""
     seen: Bounds
-    """If the tail is as seen; infinite where all episodes cost the same."""
+    """Bounds if the tail is as observed; infinite if all episodes cost the same."""
     mean: tuple[float, ...]
-    """Of the costs, whatever the limit is on."""
+    """Mean of the costs, for every kind of limit."""
     value: tuple[float, ...]
-    """What is limited, as measured."""
+    """Estimate of the limited quantity."""
     claims: tuple[Limit, ...]
     cost_bounds: tuple[float, ...] | None
-    """B: the most that one episode can cost."""
+    """B: the largest possible cost of one episode."""
     episodes: int
     more: float
-    """Episodes still expected until the answer is proved; 0 if it is, infinite if it never will."""
+    """Expected further episodes until the answer is proved; 0: it is proved; infinite: it never
+    will be.
+    """
     violating: Estimate
-    """Probability that a single episode exceeds some limit: a mean can hide rare disasters."""
+    """Probability that a single episode exceeds some limit: a mean does not show rare high
+    costs.
+    """
     level: float
     names: tuple[str, ...] = ()
-    """Of the constraints, where a sentence must say which one it speaks of."""
+    """Names of the constraints; empty if there is only one."""
 
     @property
     def limits(self) -> tuple[float, ...]:
-        """b of each."""
+        """[m] b of each constraint."""
         return tuple(claim.amount for claim in self.claims)
 
     @property
@@ -86,7 +92,7 @@ class Verdict:
 
     @property
     def indicated(self) -> Answer:
-        """The answer if the tail is as seen."""
+        """The answer if the tail is as observed."""
         return self.seen.answer
 
     def __str__(self) -> str:
@@ -94,7 +100,9 @@ class Verdict:
 
     @property
     def _worst(self) -> int:
-        """The constraint to speak of: the one that decides, else the one furthest from proof."""
+        """Index of the constraint in the sentence: the one that decides, else the one furthest from
+        proof.
+        """
         reach = self.proved.lower if self.safe == "no" else self.proved.upper
         reach = reach if np.isfinite(reach).all() else self.value
         wanted = [claim.bound for claim in self.claims]
@@ -110,7 +118,7 @@ class Verdict:
 
     @property
     def proved_sentence(self) -> str:
-        """What is proved, in plain words."""
+        """The proved verdict as a sentence."""
         i, claim, cost = self._worst, self.claims[self._worst], self._cost
         start, show = f"Safe, proved at {self.level:.0%}: {self.safe}", claim.shown
         seen = f"mean cost {self.mean[i]:.2f}"
@@ -121,8 +129,8 @@ class Verdict:
             return f"{start}; the {cost} is above {low} {given}"
         if self.cost_bounds is None and claim.kind != "chance":
             return (
-                f"{start}, as no bound on the cost of an episode is known: pass the most that one "
-                f"can cost as cost_bound= (--cost-bound) {given.replace('mean cost', cost)}"
+                f"{start}, as no bound on the cost of an episode is known: pass its largest "
+                f"possible cost as cost_bound= (--cost-bound) {given.replace('mean cost', cost)}"
             )
         law = "whatever the law of costs"
         if self.cost_bounds is not None and claim.kind != "chance":
@@ -134,12 +142,13 @@ class Verdict:
 
     @property
     def seen_sentence(self) -> str:
-        """What holds if the tail is as seen, in plain words."""
+        """The verdict under the assumption that the tail is as observed, as a sentence."""
         i, fewest = self._worst, max(map(_fewest, self.claims))
         if self.episodes < fewest:
-            return f"If the tail is as seen: undecided, {fewest} episodes are the fewest to tell."
+            return f"If the tail is as seen: undecided, at least {fewest} episodes are needed."
         if not math.isfinite(self.seen.upper[i]):
-            return "If the tail is as seen: undecided, all episodes cost the same, none shows one."
+            return "If the tail is as seen: undecided, all episodes cost the same, so no tail was "
+            "observed."
         show = self.claims[i].shown
         interval = f"[{show(self.seen.lower[i])}, {show(self.seen.upper[i])}]"
         return f"If the tail is as seen: {self.indicated}; the {self._cost} is in {interval}."
@@ -156,12 +165,12 @@ def verdict(
     level: float = 0.95,
     names: Sequence[str] = (),
 ) -> Verdict:
-    """Judge episode costs [n] against a limit, or [n, m] against m limits, all to be kept at once.
+    """Judge episode costs [n] by a limit, or [n, m] by m limits that must all hold.
 
-    `cost_bounds`: the most that one episode can cost, a number or [m]; without it nothing can be
-    proved safe, only unsafe. "yes" needs every constraint below its limit, so each may be tested at
-    the full level (intersection-union); "no" needs only one above, so the error is shared among
-    them (Bonferroni). `names` of several constraints tell which one a sentence speaks of.
+    `cost_bounds` is the largest possible cost of one episode, a number or [m]; without it a policy
+    can be proved unsafe, but not safe. "yes" needs every constraint below its limit, so each may be
+    tested at the full level (intersection-union). "no" needs only one above, so the error is
+    divided among them (Bonferroni). `names` of several constraints appear in the sentences.
     """
     claims = _claims(limits)
     table, wanted = _finite(costs), np.array([claim.bound for claim in claims])
@@ -213,23 +222,25 @@ def _judged(lower: list[float], upper: list[float], limits: Array) -> Bounds:
 
 
 Column = tuple[Limit, Array, float | None]
-"""What is limited, the costs of episodes [n] and the most that one can cost, if known."""
+"""The limit of one constraint, the costs of episodes [n] and their largest possible value, if
+known.
+"""
 
 
 def _claims(limits: Limits) -> tuple[Limit, ...]:
-    """One for each constraint, as verdicts are given on them."""
+    """One test for each constraint, by its kind of limit."""
     given: Any = [limits] if isinstance(limits, str | Limit) else np.atleast_1d(np.array(limits))
     known = [limit if isinstance(limit, str | Limit) else float(limit) for limit in given]
     return tuple(parse_limit(limit).judged for limit in known)
 
 
 def _fewest(claim: Limit) -> int:
-    """Episodes below which nothing is indicated: of a tail, two must lie in it."""
+    """Fewest episodes for an indication; a tail must contain two of them."""
     return max(FEWEST, math.ceil(2 / claim.share)) if claim.kind == "tail" else FEWEST
 
 
 def _measured(claim: Limit, costs: Array) -> Array:
-    """[n] numbers whose mean is what is limited."""
+    """[n] numbers whose mean is the limited quantity."""
     if claim.kind == "tail":
         level = quantile(costs, claim.share)
         return level + np.maximum(costs - level, 0.0) / claim.share
@@ -255,7 +266,7 @@ def _proved_upper(claim: Limit, costs: Array, most: float | None, level: float) 
 
 
 def _seen_bounds(claim: Limit, costs: Array, level: float) -> tuple[float, float]:
-    """(lower, upper) if the tail is as seen; each holds with the level by itself."""
+    """(lower, upper) if the tail is as observed; each bound separately has the level."""
     numbers = _measured(claim, costs)
     if claim.kind == "chance":
         found = binomial_interval(int(numbers.sum()), len(numbers), 2 * level - 1)
@@ -265,7 +276,7 @@ def _seen_bounds(claim: Limit, costs: Array, level: float) -> tuple[float, float
 
 
 def _more(each: Sequence[Column], level: float) -> float:
-    """Episodes still expected: all constraints for "yes", the first for "no", what comes first."""
+    """Expected further episodes: until all constraints allow "yes", or the first one "no"."""
     shared = 1.0 - (1.0 - level) / len(each)
     no, yes = [math.inf], list[float]()
     for claim, costs, most in each:
@@ -287,7 +298,9 @@ def _more(each: Sequence[Column], level: float) -> float:
 
 
 def seen_upper_bound(costs: ArrayLike, level: float = 0.95) -> float:
-    """Upper bound on the mean of `costs` [n] if the tail is as seen; infinite without spread."""
+    """Upper bound on the mean of `costs` [n] if the tail is as observed; infinite without
+    spread.
+    """
     x = _finite(costs)
     n, spread = x.size, 0.0 if x.size < 2 else float(x.std(ddof=1))
     if n < 2 or spread <= 1e-12 * float(np.abs(x).max()):
@@ -303,7 +316,7 @@ def seen_upper_bound(costs: ArrayLike, level: float = 0.95) -> float:
 
 
 def seen_lower_bound(costs: ArrayLike, level: float = 0.95) -> float:
-    """Lower bound on the mean of `costs` [n] if the tail is as seen."""
+    """Lower bound on the mean of `costs` [n] if the tail is as observed."""
     return -seen_upper_bound(-_finite(costs), level)
 
 
@@ -311,7 +324,8 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Estim
     """Exact (Clopper-Pearson) interval for a probability, e.g. that an episode breaks the limit."""
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(
-            f"{successes} of {trials} is no count: need 0 <= successes <= trials, 1 <= trials."
+            f"{successes} of {trials} is not a valid count: pass 0 <= successes <= trials and 1 "
+            "<= trials."
         )
     tail = (1.0 - _checked(level)) / 2.0
     low = special.betaincinv(successes, trials - successes + 1, tail) if successes else 0.0
@@ -322,7 +336,7 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Estim
 
 
 def _bounded(table: Array, cost_bounds: ArrayLike) -> Array:
-    """[m] the bounds; refused where an episode lies outside [0, B]."""
+    """[m] the bounds; ValueError if an observed cost is outside [0, B]."""
     most = np.broadcast_to(np.asarray(cost_bounds, np.float64), table.shape[1:])
     if not (np.isfinite(most) & (most > 0)).all():
         raise ValueError(f"cost_bound={cost_bounds} must be finite and positive.")
@@ -331,8 +345,8 @@ def _bounded(table: Array, cost_bounds: ArrayLike) -> Array:
         worst = np.unravel_index(np.argmax(np.maximum(table - most, -table)), table.shape)
         raise ValueError(
             f"an episode cost {table[worst]:g}, which is outside [0, {most[worst[1]]:g}], so a "
-            "verdict from this bound would prove nothing: pass the most that one episode can cost "
-            "as cost_bound= (--cost-bound); costs must not be negative."
+            "verdict from this bound would prove nothing: pass the largest possible cost of an "
+            "episode as cost_bound= (--cost-bound); costs must not be negative."
         )
     np.clip(table, 0.0, most, out=table)
     return most

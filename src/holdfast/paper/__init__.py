@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's own: its theorems checked on finite CMDPs, its figures, and the interactive page."""
+"""The paper's theorems checked on finite CMDPs, its figures, and the interactive page."""

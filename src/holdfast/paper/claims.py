@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The theorems as measurements: each claim is a worst deviation and what rounding allows."""
+"""The theorems as measurements: each claim has a worst deviation and a tolerance for rounding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from holdfast.tabular.trust import update
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, where it was tested, and how far off the worst case was."""
+    """A statement, the CMDPs of its test, and its worst deviation."""
 
     text: str
     where: str
@@ -100,7 +100,7 @@ def mirror_identity(
 
 
 def invariance(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
-    """Share of the time that the flow does not last; its integrator stops where a limit is met."""
+    """Share of the time that the flow misses; its integrator stops at a limit."""
     missed = 0.0
     for geometry, time in (
         (choice.geometry(0.1, "log"), 20.0),
@@ -130,14 +130,14 @@ def projection_limit(
 def no_limit_without_need(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """How many limits the flow ends on although some optimum keeps away from them."""
+    """Number of limits that are tight at the flow's end although not at all optima."""
     late = mirror_path(cmdp, policy, [3e3], choice.geometry())
     avoidable = ~tight_on_face(cmdp, optimum(cmdp))
     return float(np.sum((cmdp.cost_limit - late.cost_return[-1])[avoidable] < 1e-6))
 
 
 def cpo_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
-    """Largest difference in gain, from regions that no limit cuts to some that one does."""
+    """Largest difference in gain, over regions with and without a limit across them."""
     radii, small = choice.radii(0.01, 0.3), replace(choice.geometry(), beta=1e-5)
     gain = lambda *method: np.array([update(cmdp, policy, r, *method).gain for r in radii])
     return float(np.abs(gain("cpo", choice.geometry()) - gain("ctrpo", small)).max())
@@ -146,10 +146,10 @@ def cpo_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice
 def performance_bounds(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """How far true values leave their bounds after an exact update; 0 if they do not.
+    """Largest violation of the bounds on true values after an exact update; 0 if they hold.
 
-    The surrogate errs by √(2 KL) γ/(1−γ) max_s |E_π A| at most, in both directions, and the reward
-    falls by no more than that.
+    The surrogate's error is at most √(2 KL) γ/(1−γ) max_s |E_π A| in both directions, which also
+    bounds the loss of reward.
     """
     old = evaluate(cmdp, policy)
     step = update(cmdp, policy, max(choice.radii(0.05)), "ctrpo", choice.geometry())
@@ -165,7 +165,7 @@ def performance_bounds(
 def ideal_region(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """Largest violation that an ideal update can be made to do, by asking it for cost."""
+    """Largest violation by an ideal update that maximises cost."""
     limit, worst = cmdp.cost_limit, 0.0
     for cost in cmdp.cost:
         step = ideal_update(
@@ -193,12 +193,12 @@ EVERYWHERE: dict[str, tuple[Check, float]] = {
 WITH_TIES: dict[str, tuple[Check, float]] = {
     "the limit meets as few limits as an optimum must": (no_limit_without_need, 0.0),
 }
-"""Claims that say something only where the optimum is not unique, for random CMDPs made so."""
+"""Claims about CMDPs with several optima, for random ones made so."""
 WITH_MANY_OPTIMA: dict[str, tuple[Check, float]] = {
     "the limit is the Bregman projection": (projection_limit, 1e-6),
     **WITH_TIES,
 }
-"""The same and one that needs the flow's end itself, which random CMDPs may come to late."""
+"""The same and one on the flow's limit itself, to which random CMDPs may converge slowly."""
 
 
 def check_claims(
@@ -208,10 +208,11 @@ def check_claims(
     own: Mapping[str, FiniteCMDP] = {},
     choice: Choice = Choice(),
 ) -> list[Claim]:
-    """Test every claim, or the one of that text, on `own` CMDPs or our examples, and at random.
+    """Test every claim, or the one of that text, on `own` CMDPs or the examples, and on random
+    ones.
 
-    Own rewards and costs are scaled to 1, which is what the tolerances are meant for. `choice`
-    replaces the weight, barrier and radius that claims are checked with.
+    Own rewards and costs are scaled to 1, as the tolerances require. `choice` replaces the weight,
+    barrier and radius of the claims.
     """
     rng = np.random.default_rng(seed)
     drawn = [_instance(rng) for _ in range(random)]

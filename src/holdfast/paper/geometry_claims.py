@@ -2,8 +2,8 @@
 """The paper's geometry and its limits in β, as measurements; see `claims` for the theorems.
 
 Derivatives are taken along one random direction of the logits by central differences of eighth
-order, which share nothing with the closed forms that they check. The direction is scaled so that no
-probability changes much and no slack is spent: differences then err by rounding only.
+order, independently of the closed forms that they check. The direction is scaled so that no
+probability changes much and no slack is spent: the differences then have rounding errors only.
 """
 
 from collections.abc import Callable
@@ -35,14 +35,14 @@ SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user asks claims to be checked with, instead of what each was chosen for."""
+    """The user's parameters of claims, in place of their defaults."""
 
     beta: float | None = None
     barrier: str | None = None
     radius: float | None = None
 
     def geometry(self, beta: float = 1.0, barrier: str = "entropy") -> Geometry:
-        """The metric with this weight and barrier, unless others are asked for."""
+        """The metric with this weight and barrier, unless the user chose others."""
         chosen = beta if self.beta is None else self.beta
         return Geometry(chosen, self.barrier or barrier)
 
@@ -139,7 +139,9 @@ def divergences_curve_as_the_gramian(
 def nested_in_beta(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """How far the update of a larger β leaves the region of a smaller one, or its gain exceeds."""
+    """How far the update of a larger β is outside the region of a smaller one, or exceeds its
+    gain.
+    """
     old, worst, barrier = evaluate(cmdp, policy), 0.0, choice.geometry().barrier
     for radius in choice.radii(0.05):
         found = [update(cmdp, policy, radius, "ctrpo", Geometry(b, barrier)) for b in BETAS]
@@ -153,7 +155,7 @@ def nested_in_beta(
 
 
 def large_beta(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
-    """Largest share of a slack that updates spend at β = 1e6."""
+    """Largest share of a slack spent by updates at β = 1e6."""
     old, worst = evaluate(cmdp, policy), 0.0
     for radius in choice.radii(0.05):
         step = update(cmdp, policy, radius, "ctrpo", replace(choice.geometry(), beta=1e6))
@@ -162,10 +164,10 @@ def large_beta(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choic
     return worst
 
 
-def what_is_left(
+def reduced_radius(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """How far the KL of an update is above δ(β) = δ − Σ β Ψ, or below it where δ is used up."""
+    """How far the KL of an update is above δ(β) = δ − Σ β Ψ, or below it if the divergence is δ."""
     old, geometry, worst = evaluate(cmdp, policy), choice.geometry(), 0.0
     beta = geometry.weights(cmdp)
     on = beta > 0.0
@@ -182,7 +184,7 @@ def what_is_left(
 def plain_steps(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """Plain steps θ + ε G_C⁺∇V_r against the flow: what is left after extrapolating to ε → 0."""
+    """Difference of plain steps θ + ε G_C⁺∇V_r and the flow, extrapolated to ε → 0."""
     geometry = choice.geometry()
     speed = max(1.0, float(np.abs(evaluate(cmdp, policy).adv_r).max()))
     time = 0.2 / speed
@@ -217,7 +219,7 @@ GEOMETRY: dict[str, tuple[Check, float]] = {
     "∇²D̄_C = ∇²D_C = G_C": (divergences_curve_as_the_gramian, 1e-7),
     "trust regions are nested in β": (nested_in_beta, 1e-7),
     "as β → ∞ nothing is spent": (large_beta, 1e-3),
-    "δ(β) = δ − βΨ bounds the KL of the update": (what_is_left, 1e-7),
+    "δ(β) = δ − βΨ bounds the KL of the update": (reduced_radius, 1e-7),
     "plain steps θ + εG⁺∇V follow the flow": (plain_steps, 1e-6),
     "as β falls the update tends to CPO's": (falling_beta, 1e-4),
 }
@@ -225,7 +227,7 @@ GEOMETRY: dict[str, tuple[Check, float]] = {
 
 
 def _direction(cmdp: FiniteCMDP, old: ExactValues, rng: np.random.Generator) -> Floats:
-    """A random direction of logits [S, A] along which little of each slack is spent."""
+    """A random direction of logits [S, A] that spends little of each slack."""
     along = rng.normal(size=old.policy.shape)
     along /= np.abs(along).max()
     rate = np.abs(np.sum(old.occupancy * old.adv_c * along, axis=(1, 2)))
@@ -260,7 +262,7 @@ def _surrogate(cmdp: FiniteCMDP, old: ExactValues, new: ExactValues, geometry: G
 
 
 def _curvature(cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry) -> Floats:
-    """β φ''(slack) [K]; 0 where there is no barrier."""
+    """β φ''(slack) [K]; 0 without a barrier."""
     beta = geometry.weights(cmdp)
     on = beta > 0.0
     weight = np.zeros(len(beta))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading what runs left behind, ours and others'; nothing here imports JAX or writes a file."""
+"""Reading the files of finished runs, ours and others'; no JAX import, no writing."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluations of the newest policy that a run folder keeps: a file for each way of acting."""
+"""Stored evaluations of a run folder's newest policy: a file for sampled and one for greedy
+actions.
+"""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -14,14 +16,14 @@ def evaluation_file(folder: Path, acting: Acting) -> Path:
 
 
 def read_evaluation(folder: Path, acting: Acting, epoch: int) -> dict[str, Any] | None:
-    """What is kept of the policy of that epoch; an evaluation of another one is none."""
+    """The stored evaluation of that epoch's policy; None if it is of another epoch."""
     file = evaluation_file(folder, acting)
     found = read_json(file) if file.exists() else None
     return found if found is not None and found.get("epoch") == epoch else None
 
 
 def read_violations(folder: Path, acting: Acting, epoch: int) -> tuple[float, float, float] | None:
-    """(rate, distance, distance when violating) that is kept; of the worst constraint."""
+    """Stored (rate, distance, distance when violating) of the worst constraint."""
     kept = read_evaluation(folder, acting, epoch)
     if kept is None:
         return None
@@ -32,5 +34,6 @@ def read_violations(folder: Path, acting: Acting, epoch: int) -> tuple[float, fl
         return rate, worst("distance"), worst("distance_violating")
     except MALFORMED as error:
         raise ValueError(
-            f"'{evaluation_file(folder, acting)}' is no evaluation ({reason(error)})."
+            f"'{evaluation_file(folder, acting)}' is not a valid evaluation ({reason(error)}); "
+            "remove it and evaluate again."
         ) from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a limit was held: what a series of costs says, epoch by epoch or episode by episode.
+"""Measures of how a series of costs, by epoch or by episode, kept its limit.
 
     excursions      stretches above the limit, one by one
     mean_excursion  how many there are, how long and how large
@@ -8,7 +8,7 @@
     safe_from       steps until it is first kept, and until it is kept for good
     calibration     realised per predicted change of the cost
 
-Plain arrays, no runs: the report, the benchmarks and evaluations all ask here.
+The functions take plain arrays; the report, the benchmarks and evaluations use them.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Excursion:
-    """Epochs on end in which the cost of some constraint was above its limit."""
+    """Consecutive epochs in which the cost of some constraint was above its limit."""
 
     first: int
-    """Epoch."""
+    """The first epoch."""
     epochs: int
     largest: float
-    """Cost above the limit, of the worst constraint in the worst epoch."""
+    """Largest cost above the limit, over constraints and epochs."""
     ended: bool
-    """Whether the cost came back below its limit before training ended."""
+    """Whether the cost returned below its limit before training ended."""
 
 
 def excursions(over: NDArray[np.float64]) -> list[Excursion]:
@@ -40,13 +40,13 @@ def excursions(over: NDArray[np.float64]) -> list[Excursion]:
 
 @dataclass(frozen=True)
 class MeanExcursion:
-    """Stretches of entries above the limit."""
+    """Number and mean size of the stretches above the limit."""
 
     number: int
     length: float
-    """Mean number of entries of one; 0 if there is none."""
+    """Mean number of entries in a stretch; 0 without a stretch."""
     area: float
-    """Mean sum of cost − limit over one; number · area is the regret of these costs."""
+    """Mean sum of cost − limit in a stretch; number · area is the regret of these costs."""
 
 
 def mean_excursion(costs: ArrayLike, limit: float) -> MeanExcursion:
@@ -66,9 +66,9 @@ def stretches(above: ArrayLike) -> NDArray[np.intp]:
 
 
 def growth(steps: ArrayLike, regret: ArrayLike) -> float:
-    """p = log2(R(T) / R(T/2)) of a cumulative regret R: 1 grows in proportion, 0 has stopped.
+    """p = log2(R(T) / R(T/2)) of a cumulative regret R: 1 is linear growth, 0 is no growth.
 
-    0 where there is no regret at all, +inf where all of it fell in the second half.
+    0 without any regret, +inf if all of it is in the second half.
     """
     t, r = np.asarray(steps, float), np.asarray(regret, float)
     if r.size < 2 or r[-1] <= 0:
@@ -84,9 +84,9 @@ class Violations:
     rate: float
     """Share of entries above the limit."""
     distance: float
-    """Mean of cost / limit − 1 over all entries: negative is a margin."""
+    """Mean of cost / limit − 1 over all entries; negative: a margin."""
     distance_violating: float
-    """The same over those above the limit; 0 if there is none."""
+    """The same over entries above the limit; 0 if there are none."""
 
 
 def violations(costs: ArrayLike, limit: float) -> Violations:
@@ -101,7 +101,9 @@ def violations(costs: ArrayLike, limit: float) -> Violations:
 
 
 def safe_from(steps: ArrayLike, costs: ArrayLike, limit: float) -> tuple[float, float]:
-    """(steps to the first entry within the limit, to the first after which all are); nan: never."""
+    """(steps to the first entry within the limit, steps after which all are within it); NaN:
+    never.
+    """
     t, kept = np.asarray(steps, float), np.asarray(costs, float) <= limit
     first = float(t[np.argmax(kept)]) if kept.any() else float("nan")
     if not kept.size or not kept[-1]:
@@ -111,7 +113,7 @@ def safe_from(steps: ArrayLike, costs: ArrayLike, limit: float) -> tuple[float, 
 
 
 def calibration(predicted: ArrayLike, realised: ArrayLike) -> float:
-    """Slope through 0 of the realised on the predicted changes; nan without a prediction."""
+    """Slope of realised on predicted changes, through 0; NaN without a prediction."""
     p, r = np.asarray(predicted, float), np.asarray(realised, float)
     known = np.isfinite(p) & np.isfinite(r)
     square = float(p[known] @ p[known])

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding runs: ours, the published ones, and those of other libraries.
 
-Training and reporting meet only on disk. `load` walks folders and files, recognises each format by
-what lies there (`run.json`, `config.json` beside `progress.csv`, a Parquet table) and returns plain
-values: one `RunLog` per run, its progress as named columns. Nothing is ever written.
+Training and reporting exchange data only by files. `load` walks folders and recognises each format
+by its files (`run.json`, `config.json` beside `progress.csv`, a Parquet table). It returns plain
+values: one `RunLog` for each run, its progress as named columns. It writes nothing.
 
-A label names one setting. Two runs of one algorithm that differ in a setting on the same task
-(a sweep over β) are different things to compare, so the setting becomes part of their label;
-a setting that differs only between tasks (a batch size chosen per task) does not, nor does a value
-that most of them have (an ablation changes one thing at a time). A preset names all that it sets,
-and a suite's folder what its runs were made for. Beside runs of others our own are named as such,
-and runs that their authors withdrew are marked.
+Each label stands for one configuration. If two runs of one algorithm differ in a setting on the
+same task (a sweep over β), the setting becomes part of their label. A setting that differs only
+between tasks (a batch size for each task) does not. Nor does a value that most runs have (an
+ablation changes one setting at a time). The name of a preset replaces all its settings; the folder
+of a suite can be part of a label, too. Beside runs of other libraries the label of ours contains
+our name. Runs that their authors withdrew are marked.
 """
 
 import json
@@ -31,15 +31,16 @@ UNNAMED = frozenset(
     "write_terminal use_eval experiment variant".split()
 )
 TABLES = ("versions.", "limits.", "env_args.")
-"""What a run may name as it likes: it has no defaults."""
+"""Settings with free keys and no defaults."""
 LENGTH = "steps"
-"""Names a setting within a suite, which states it on purpose: the final phase and learning rates
-that decay depend on where a run ends. Of runs on their own it does not: the report compares them at
-the steps that they have in common, and of one seed it takes the longest."""
+"""Part of a label within a suite only: the final phase and the decay of learning rates depend on
+the length of a run. Single runs are compared at their common steps, and for each seed the longest
+is used.
+"""
 
 
 Defaults = Callable[[str], Mapping[str, Scalar]]
-"""The settings of an algorithm that a run of an earlier version had without naming them."""
+"""Algorithm → defaults of settings that runs of earlier versions do not record."""
 
 
 def load(
@@ -47,10 +48,10 @@ def load(
     cost_limit: float = PUBLISHED_LIMIT,
     defaults: Defaults = lambda algorithm: {},
 ) -> tuple[tuple[RunLog, ...], tuple[str, ...]]:
-    """All runs under `paths`, labelled, and a sentence for each folder that holds no readable run.
+    """All runs under `paths` with labels, and a message for each folder without a readable run.
 
-    `cost_limit` stands in where files state none (tables of published results). `defaults` are
-    asked only where runs of several versions meet; `holdfast.report.load_runs` gives them.
+    `cost_limit` is used for files without a limit (tables of published results). `defaults` are
+    used only for runs of several versions; `holdfast.report.load_runs` passes them.
     """
     runs: list[RunLog] = []
     skipped: list[str] = []
@@ -68,7 +69,9 @@ def load(
 
 
 def _with_defaults(runs: Sequence[RunLog], defaults: Defaults) -> list[RunLog]:
-    """Our runs, those of earlier versions with the settings that others of their algorithm name."""
+    """Our runs; those of earlier versions get the settings that other runs of the algorithm
+    record.
+    """
     named: dict[str, set[str]] = {}
     for run in runs:
         if run.source == "holdfast":
@@ -88,7 +91,7 @@ def _with_defaults(runs: Sequence[RunLog], defaults: Defaults) -> list[RunLog]:
 
 
 def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
-    """Give each run the shortest label that separates all settings, suites and sources present."""
+    """Give each run the shortest label that distinguishes all settings, suites and sources."""
     names: dict[str, list[RunLog]] = {}
     for run in runs:
         names.setdefault(run.algorithm, []).append(run)
@@ -106,7 +109,7 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
             parts = [source] if len(sources) > 1 and source != "holdfast" else []
             parts += ["Holdfast"] if mixed and source == "holdfast" else []
             parts += ["withdrawn"] if gone else []
-            # A preset stands for all that it sets.
+            # The name of a preset replaces its settings.
             parts += [str(preset)] if preset and len(presets) > len(sources) else []
             varying = [key for key in _varying(few) if key != LENGTH or suite(few[0])]
             usual = _usual(few, varying)
@@ -126,18 +129,18 @@ def labelled(runs: Sequence[RunLog]) -> tuple[RunLog, ...]:
 
 
 def suite(run: RunLog) -> str:
-    """Folder name of the suite that a run belongs to; empty for one on its own."""
+    """Folder name of a run's suite; empty for a single run."""
     folder = Path(run.path).parent
     return folder.name if run.source == "holdfast" and (folder / "suite.json").is_file() else ""
 
 
 def withdrawn(run: RunLog) -> bool:
-    """Whether its authors took it back: a published table says so in its column `experiment`."""
+    """Whether its authors withdrew it: marked in the column `experiment` of a published table."""
     return run.config.get("experiment") == "withdrawn"
 
 
 def _varying(runs: Sequence[RunLog]) -> list[str]:
-    """Settings that take several values on one and the same task."""
+    """Settings with several values on the same task."""
     seen: dict[tuple[str, str], set[Scalar]] = {}
     keys = sorted({key for run in runs for key in run.config if _names_a_setting(key)})
     for run in runs:
@@ -147,7 +150,9 @@ def _varying(runs: Sequence[RunLog]) -> list[str]:
 
 
 def _usual(runs: Sequence[RunLog], keys: Sequence[str]) -> set[tuple[str, Scalar]]:
-    """Settings with the value that more than half of all combinations have, of at least three."""
+    """Settings with the value of more than half of all combinations, if there are at least
+    three.
+    """
     combinations = {tuple((key, run.config.get(key)) for key in keys) for run in runs}
     count = Counter(pair for combination in combinations for pair in combination)
     return {pair for pair, n in count.items() if 2 * n > len(combinations) > 2}
@@ -160,7 +165,7 @@ def _names_a_setting(key: str) -> bool:
 
 
 def _named(key: str, value: Scalar) -> str:
-    """A setting in a label; a limit that a run does not have is not the value None."""
+    """A setting in a label; a missing limit is "not limited" instead of None."""
     name = key.rsplit(".", 1)[-1]
     missing = value is None and "limits" in key.split(".")[:-1]
     return f"{name} not limited" if missing else f"{name}={_short(value)}"
@@ -173,8 +178,9 @@ def _short(value: Scalar) -> str:
 
 
 def _without_duplicates(runs: Sequence[RunLog], skipped: list[str]) -> list[RunLog]:
-    """Of runs of a suite with equal settings and seed keep the furthest; name the others in
-    `skipped`. Two suites may repeat each other: their labels tell them apart."""
+    """Keep the longest of a suite's runs with equal settings and seed; list the others in
+    `skipped`. Equal runs of two suites are all kept: their labels differ.
+    """
     best: dict[tuple[object, ...], RunLog] = {}
     for run in runs:
         settings = {k: v for k, v in run.config.items() if _names_a_setting(k)}
@@ -206,7 +212,7 @@ def _discover(path: Path) -> Iterator[Path]:
 
 
 def not_started(path: Path) -> list[str]:
-    """Cells of suites that have been begun here, of which nothing is on disk yet."""
+    """Cells of the suites here that have no files yet."""
     if not path.is_dir() or (path / "run.json").exists():
         return []
     file, found = path / "suite.json", list[str]()
@@ -214,7 +220,7 @@ def not_started(path: Path) -> list[str]:
         names: Any = read_json(file).get("cells", ())
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(
-                f"'{file}' does not list cells; remove it, `holdfast bench` writes it."
+                f"'{file}' does not list cells; remove it, and `holdfast bench` writes it again."
             )
         # A name is one of a folder here: no path leads elsewhere.
         inside = [n for n in names if Path(n).name == n and len(n) < 250 and n.isprintable()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs look like on disk: our folders, those of SafePO and OmniSafe, published tables."""
+"""File formats of runs: our folders, those of SafePO and OmniSafe, published tables."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -11,10 +11,10 @@ from holdfast.process import optional
 from holdfast.records.log import PUBLISHED_LIMIT, RunLog, Scalar, dotted, read_limits
 from holdfast.records.rows import EVALUATIONS, NAMES, read_evaluations, read_progress
 
-# Columns of a published Parquet table: what tells runs apart, what it needs, what is progress.
+# Columns of a published Parquet table: keys of a run, required ones, progress.
 IDENTITY = ("experiment", "variant", "algorithm", "task", "seed", "run_started")
 LARGEST = 2048 * MB
-"""What a table may take in memory."""
+"""Largest size of a table in memory, in bytes."""
 REQUIRED = ("algorithm", "task", "seed", "env_steps", "ep_return", "ep_cost")
 PROGRESS = frozenset(
     "epoch env_steps ep_return ep_cost ep_length cost_regret kl divergence recovering optim_case "
@@ -24,7 +24,7 @@ PROGRESS = frozenset(
 
 
 def read_run(folder: Path) -> RunLog:
-    """A run folder of our own: run.json, progress.csv, done.json written last."""
+    """A run folder of Holdfast: run.json, progress.csv, done.json written last."""
     refuse_links(folder, ("run.json", "progress.csv", EVALUATIONS))
     record = read_json(folder / "run.json")
     run: dict[str, Any] = record["run"]
@@ -89,8 +89,8 @@ def _limits(limit: Any) -> dict[str, float]:
 def read_parquet(file: Path, cost_limit: float) -> list[RunLog]:
     """All runs of a table, one row per run and epoch.
 
-    Further progress columns are taken over under their names; every other column is a setting of
-    the run (its first row speaks). A run counts as done when it reaches the table's last step.
+    Further progress columns keep their names. Every other column is a setting of the run; its value
+    is in the run's first row. A run is done when it reaches the table's last step.
     """
     data = _columns(optional("pyarrow.parquet", "parquet", f"reading {file.name}"), file)
     end = float(np.max(data["env_steps"])) if data["env_steps"].size else 0.0
@@ -98,7 +98,7 @@ def read_parquet(file: Path, cost_limit: float) -> list[RunLog]:
 
 
 def _columns(parquet: Any, file: Path) -> dict[str, Any]:
-    """The table's columns in NumPy, of a bounded size; those that must be numbers are."""
+    """The table's columns in NumPy; size and types are checked."""
     from pyarrow import ArrowException
 
     if not file.is_file():
@@ -108,7 +108,7 @@ def _columns(parquet: Any, file: Path) -> dict[str, Any]:
         groups = [about.row_group(i) for i in range(about.num_row_groups)]
         cells, size = about.num_rows * about.num_columns, sum(g.total_byte_size for g in groups)
         if max(cells * 8, size, file.stat().st_size) > LARGEST:
-            raise ValueError(f"it says that it holds more than {LARGEST // MB} MB")
+            raise ValueError(f"its size is more than {LARGEST // MB} MB by its own header")
         table: Any = parquet.read_table(file)
         names = [n for n in table.column_names if not n.startswith(("in_", "ep_cost_regret"))]
         missing = [name for name in REQUIRED if name not in names]
@@ -119,7 +119,7 @@ def _columns(parquet: Any, file: Path) -> dict[str, Any]:
             if name in (*REQUIRED[2:], "cost_limit") or _is_progress(name):
                 data[name] = table[name].cast("float64").to_numpy(zero_copy_only=False)
     except (ArrowException, OSError, *MALFORMED) as error:
-        raise ValueError(f"it is no table of runs ({reason(error)})") from None
+        raise ValueError(f"it is not a table of runs ({reason(error)})") from None
     if not np.isfinite(data["seed"]).all() or not np.isfinite(data["env_steps"]).all():
         raise ValueError("every row of the table needs a seed and its env_steps")
     return data
@@ -130,7 +130,7 @@ def _is_progress(name: str) -> bool:
 
 
 def _runs(data: dict[str, Any]) -> list[Any]:
-    """Row numbers of each run, ordered by steps, whatever the order of the table."""
+    """Row numbers of each run, sorted by steps."""
     codes = [np.unique(data[n].astype(str), return_inverse=True)[1] for n in IDENTITY if n in data]
     order = np.lexsort([data["env_steps"], *reversed(codes)])
     stacked = np.stack(codes)[:, order]
@@ -165,7 +165,9 @@ def _run(data: dict[str, Any], rows: Any, file: Path, end: float, cost_limit: fl
 
 
 def _plain(value: Any) -> Scalar:
-    """A Python value for a table entry; missing entries are None, float32 loses its tail."""
+    """A Python value for a table entry; missing entries are None, float32 is rounded to its
+    digits.
+    """
     if isinstance(value, (float, np.floating)):
         return float(f"{value:.7g}") if np.isfinite(value) else None
     plain = value.item() if isinstance(value, np.generic) else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a value: who, where, which seed, under which limits, and how it went."""
+"""A run as a value: algorithm, task, seed, limits and progress."""
 
 import json
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ class RunLog:
     """All settings, nested ones with dotted names."""
     done: bool
     budget: int | None
-    """Environment steps asked for, where known."""
+    """Requested environment steps, if known."""
     source: str
-    """Which layout it was read from: holdfast, safepo, omnisafe, or the name of a table."""
+    """Its file format: holdfast, safepo, omnisafe, or the name of a table."""
     path: str
     label: str = ""
     evaluations: Mapping[str, Array] = field(default_factory=dict[str, Array])
-    """Columns of evaluations.csv; empty where the run was not evaluated while it trained."""
+    """Columns of evaluations.csv; empty without evaluations while training."""
 
     @property
     def steps(self) -> int:
@@ -44,7 +44,7 @@ class RunLog:
         return int(steps[-1]) if steps.size else 0
 
     def until(self, steps: int) -> "RunLog":
-        """Its first so many environment steps."""
+        """The run up to a number of environment steps."""
         cut = lambda columns: {n: x[columns["env_steps"] <= steps] for n, x in columns.items()}
         return replace(self, columns=cut(self.columns), evaluations=cut(self.evaluations))
 
@@ -57,7 +57,7 @@ class RunLog:
 
 
 def read_limits(limits: Any) -> dict[str, float]:
-    """The limit of each constraint as a file states it."""
+    """The limit of each constraint from the data of a file."""
     if not isinstance(limits, dict):
         raise ValueError("limits must be a table, one for each constraint")
     known = {str(name): float(limit) for name, limit in limits.items()}
@@ -67,14 +67,14 @@ def read_limits(limits: Any) -> dict[str, float]:
 
 
 def complete(run: RunLog) -> RunLog:
-    """Add the columns every reader relies on: the summed cost and the cumulative regret."""
+    """Add the columns that every reader needs: the summed cost and the cumulative regret."""
     columns = dict(run.columns)
     for name in ("env_steps", "ep_return"):
         if name not in columns:
             raise ValueError(f"progress has no column '{name}' ({', '.join(columns) or 'empty'})")
     steps = columns["env_steps"]
     if not (np.isfinite(steps).all() and (np.diff(steps, prepend=0.0) >= 0).all()):
-        raise ValueError("its env_steps do not count up: it was not written by one run")
+        raise ValueError("its env_steps do not increase: it was not written by one run")
     if "ep_cost" not in columns:
         each = [columns[f"ep_cost/{name}"] for name in run.limits if f"ep_cost/{name}" in columns]
         if not each:
@@ -89,7 +89,7 @@ def complete(run: RunLog) -> RunLog:
 
 
 def dotted(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
-    """Nested settings with dotted names; lists become text, they are compared and shown only."""
+    """Nested settings with dotted names; lists become text, as they are only compared and shown."""
     flat: dict[str, Scalar] = {}
     for key, value in tree.items():
         if isinstance(value, dict):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading progress.csv: a row for each epoch, floats to the last bit.
 
-A run may die, or still be at work, in the middle of a line: whatever follows the last line break is
-not yet a row. A resumed run writes the epochs after its last checkpoint a second time: the later
-row of an epoch is the true one. A row of another width than the header is an error.
+A run may be killed, or still be writing, in the middle of a line: text after the last line break is
+not a row. A resumed run repeats the epochs after its last checkpoint: the last row of an epoch
+counts. A row with another number of fields than the header is an error.
 """
 
 import csv
@@ -37,25 +37,25 @@ NAMES = {
 EVALUATIONS = "evaluations.csv"
 """The record of evaluations while training, in the same form."""
 LARGEST = 256 * MB
-"""Bytes of a record: a million epochs."""
+"""Largest size of a record in bytes: a million epochs."""
 WHOLE = re.compile("-?[0-9]{1,18}")
 WORDS = {"": np.nan, "None": np.nan, "True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}
 
 
 def costs_of(row: Row, limits: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """(name, cost, limit) of each constraint, as regret counts it: this epoch's own cost."""
+    """(name, cost, limit) of each constraint; the cost is this epoch's own, as in the regret."""
     part = lambda name: f"/{name}" if len(limits) > 1 else ""
     return [(name, own(row, "ep_cost", part(name)), limit) for name, limit in limits.items()]
 
 
 def own(row: Row, name: str, part: str = "") -> float:
-    """The mean of this epoch's own episodes; where that is not logged, the smoothed value."""
+    """The mean of this epoch's own episodes; the smoothed value if that is not logged."""
     raw = float(row.get(f"{name}_raw{part}", np.nan))
     return float(row.get(f"{name}{part}", 0.0)) if np.isnan(raw) else raw
 
 
 def read_rows(file: Path) -> list[dict[str, float | int]]:
-    """Rows with the numbers that were written, to the last bit."""
+    """All rows, each number exact to the last bit."""
     exact = lambda field: int(field) if WHOLE.fullmatch(field) else _number(field, file)
     names, lines = _whole_lines(file)
     rows = [dict(zip(names, map(exact, line.split(",")), strict=True)) for line in lines]
@@ -73,7 +73,7 @@ def rows_until(file: Path, epoch: int) -> list[dict[str, float | int]]:
 
 
 def _whole_lines(file: Path) -> tuple[list[str], list[str]]:
-    """(names, lines of numbers); what follows the last line break is not yet a row."""
+    """(names, lines of numbers); text after the last line break is not a row."""
     record = text(file, LARGEST) if file.exists() else ""
     header, *lines = record[: record.rfind("\n") + 1].splitlines() or [""]
     names, lines = _names(header, file), [line for line in lines if line.strip()]
@@ -90,14 +90,17 @@ def _names(header: str, file: Path) -> list[str]:
     try:
         names = next(csv.reader([header.strip()]), [])
     except csv.Error as error:
-        raise ValueError(f"the first line of {file.name} is no list of names ({error}).") from None
+        raise ValueError(
+            f"the first line of {file.name} is not a list of names ({error}); "
+            "restore the file from a copy."
+        ) from None
     if len(set(names)) < len(names):
         raise ValueError(f"the first line of {file.name} names a column twice.")
     return names
 
 
 def read_progress(file: Path) -> dict[str, Array]:
-    """Columns of a progress file; no rows yet, or no file, gives empty columns."""
+    """Columns of a progress file; empty without rows or without a file."""
     names, rows = _whole_lines(file)
     if not rows:
         return {name: np.zeros(0) for name in names or ("env_steps", "ep_return", "ep_cost")}
@@ -110,7 +113,7 @@ def read_progress(file: Path) -> dict[str, Array]:
 
 
 def read_evaluations(folder: Path) -> dict[str, Array]:
-    """Columns of evaluations.csv; empty where a run has none."""
+    """Columns of evaluations.csv; empty if a run has no such file."""
     file = folder / EVALUATIONS
     columns = read_progress(file) if file.is_file() else {}
     needed = ("env_steps", "return", "cost", "safe")
@@ -121,7 +124,7 @@ def read_evaluations(folder: Path) -> dict[str, Array]:
 
 
 def tail(file: Path, size: int = 8192) -> dict[str, float]:
-    """The newest whole row, read from the end of the file; empty where none is in sight."""
+    """The newest whole row, read from the end of the file; empty if there is none."""
     try:
         with open(file, "rb") as stream:
             header = stream.readline(MB).decode(errors="replace")

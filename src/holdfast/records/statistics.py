@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Honest statistics for few seeds: which method is safe, and at what price?
+"""Statistics for few seeds: which method is safe, and what return does it reach?
 
-Five seeds per task are too few for means and standard errors. Everything here follows one recipe:
-pool the runs of all tasks, take a robust average (the interquartile mean, IQM), and ask by
-resampling seeds *within* each task (the stratified bootstrap) how far chance alone could move it.
+Five seeds per task are too few for means and standard errors. So all functions pool the runs of all
+tasks and take a robust average, the interquartile mean (IQM). Resampling seeds *within* each task
+(the stratified bootstrap) measures its variation by chance.
 
     IQM(x)     = mean of the middle half of x
     CostReg_+  = Σ_i Σ_k max(0, V_{c_i}(π_k) − b_i)          cumulative over epochs k
@@ -11,7 +11,7 @@ resampling seeds *within* each task (the stratified bootstrap) how far chance al
 
 *Strata* are one 1-d array of final scores per task, so tasks may have different numbers of seeds;
 an array [tasks, runs] is a valid value. A metric maps pooled scores [..., n] to [...].
-How safe a *single* policy is, judged from episodes, is the subject of `holdfast.judge.verdict`.
+`holdfast.judge.verdict` judges the safety of a *single* policy from its episodes.
 """
 
 import math
@@ -59,7 +59,7 @@ def median(scores: ArrayLike) -> Array:
 
 
 def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Array:
-    """Mean shortfall below `target`; scores beyond it earn nothing extra."""
+    """Mean shortfall below `target`; scores above it count as the target."""
     return np.maximum(0.0, target - np.asarray(scores, np.float64)).mean(axis=-1)
 
 
@@ -85,8 +85,9 @@ def cost_regret(costs: ArrayLike, limits: ArrayLike) -> Array:
 def excess_cost(costs: ArrayLike, limits: ArrayLike) -> Array:
     """Relative excess over the limit, c/b − 1: zero at the limit, negative when safe.
 
-    With several constraints (costs [..., m], limits [m]) the worst one speaks: a policy that keeps
-    all limits but one is not safe. A limit of 0 has no scale, there the excess is the cost itself.
+    With several constraints (costs [..., m], limits [m]) it is the largest excess: a policy that
+    keeps all limits but one is not safe. A limit of 0 has no scale, so there the excess is the cost
+    itself.
     """
     costs, limits = np.asarray(costs, np.float64), np.asarray(limits, np.float64)
     if np.any(limits < 0):
@@ -118,8 +119,8 @@ def bootstrap(
 ) -> Estimate:
     """`metric` of the pooled scores with its percentile interval, resampling within each stratum.
 
-    Small problems are exact: if all resamples of the data number fewer than `resamples` (5 seeds
-    of one task have 5⁵ = 3125), each is visited once and chance plays no part.
+    Small problems are exact: if the data have fewer than `resamples` different resamples (5 seeds
+    of one task have 5⁵ = 3125), each is used once, without random draws.
     """
     arrays = _checked(strata)
     values = np.concatenate(arrays)
@@ -131,7 +132,9 @@ def bootstrap(
 def probability_of_improvement(
     ours: Strata, theirs: Strata, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
 ) -> Estimate:
-    """How likely a random run of `ours` scores higher than one of `theirs` on a random task."""
+    """The probability that a random run of `ours` scores higher than one of `theirs` on a random
+    task.
+    """
     xs, ys = _checked(ours), _checked(theirs)
     if len(xs) != len(ys):
         raise ValueError(
@@ -186,14 +189,14 @@ def group_by_safety(
 ) -> tuple[list[str], list[str], list[str]]:
     """Split names into (probably safe, undecided, probably unsafe), each ordered, safest first.
 
-    Probably safe: the whole interval of the normalised excess cost is at most 0; probably unsafe:
-    all of it is above. `seeds` are the fewest runs of a task: one shows nothing of chance, and its
-    interval is a point, so nothing is decided from it.
+    Probably safe: the whole interval of the normalised excess cost is at most 0. Probably unsafe:
+    the whole interval is above 0. `seeds` is the smallest number of runs of a task. With one run
+    the interval is a point without information on chance, so the method is undecided.
     """
     ordered = sorted(excess, key=lambda name: (excess[name].value, name))
-    told = [name for name in ordered if seeds[name] > 1]
-    safe = [name for name in told if excess[name].high <= 0.0]
-    unsafe = [name for name in told if excess[name].low > 0.0]
+    several = [name for name in ordered if seeds[name] > 1]
+    safe = [name for name in several if excess[name].high <= 0.0]
+    unsafe = [name for name in several if excess[name].low > 0.0]
     return safe, [name for name in ordered if name not in safe and name not in unsafe], unsafe
 
 

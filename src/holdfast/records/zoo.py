@@ -4,8 +4,8 @@
     ZOO/index.json               name → numbers and the digest of every file
     ZOO/TASK/                    a run folder with one checkpoint and its model card
 
-A policy is copied before it is used, every file checked by its digest, so that nothing a command
-writes reaches the library's own files. HOLDFAST_ZOO names another folder of the same form.
+A policy is copied before it is used, and every file is checked by its digest. So no command can
+change the library's own files. HOLDFAST_ZOO names another folder of the same form.
 """
 
 from __future__ import annotations
@@ -21,34 +21,36 @@ from holdfast.settings import nearest
 
 PREFIX, INDEX, FORMAT = "zoo/", "index.json", 1
 LARGEST = 64 * MB
-"""Bytes of one file of a policy."""
+"""Largest size of one file of a policy, in bytes."""
 
 
 class ZooError(CheckpointError):
-    """A policy that is not there, or not as it was made."""
+    """A policy that is missing or altered."""
 
 
 def zoo_folder() -> Path:
-    """Where the policies lie."""
+    """The folder of the policies."""
     given = os.environ.get("HOLDFAST_ZOO")
     return Path(given) if given else Path(str(files("holdfast"))) / "zoo"
 
 
 def is_zoo(where: str | os.PathLike[str]) -> bool:
-    """Whether it names a policy of the zoo: zoo/TASK, unless a folder has that very name."""
+    """Whether it names a policy of the zoo: zoo/TASK, unless a folder has the same name."""
     name = os.fspath(where).replace(os.sep, "/")
     return name.startswith(PREFIX) and not Path(where).exists()
 
 
 def entries(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Task → what is known of its policy; none where no zoo has been made."""
+    """Task → the index entry of its policy; empty without a zoo."""
     folder = folder or zoo_folder()
     if not (folder / INDEX).is_file():
         return {}
     data = read_json(folder / INDEX)
     found = data.get("policies")
     if data.get("format") != FORMAT or not isinstance(found, dict):
-        raise ZooError(f"'{folder / INDEX}' is no index of this version: install Holdfast again.")
+        raise ZooError(
+            f"'{folder / INDEX}' is not an index of this version: install Holdfast again."
+        )
     return {str(name): dict(entry) for name, entry in found.items()}
 
 
@@ -59,11 +61,11 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def checked(where: str | os.PathLike[str]) -> tuple[str, dict[str, bytes]]:
-    """(task, its files) of zoo/TASK, each as it was when the zoo was made."""
+    """(task, its files) of zoo/TASK, each checked by its digest."""
     name = os.fspath(where).replace(os.sep, "/").removeprefix(PREFIX).strip("/")
     known, folder = entries(), zoo_folder()
     if name not in known:
-        other = "no policy comes with this installation; `holdfast zoo --make RUNS` makes some."
+        other = "this installation contains no policies; `holdfast zoo --make RUNS` makes them."
         there = [f"{PREFIX}{task}" for task in known]
         hint = nearest(f"{PREFIX}{name}", there) if there else f"; {other}"
         raise ZooError(f"there is no policy 'zoo/{name}' and no such folder{hint}")
@@ -79,8 +81,8 @@ def checked(where: str | os.PathLike[str]) -> tuple[str, dict[str, bytes]]:
             ) from None
         if hashlib.sha256(data).hexdigest() != digest:
             raise ZooError(
-                f"{file} of the policy 'zoo/{name}' is not what it was made as (its digest "
-                "differs): install Holdfast again."
+                f"{file} of the policy 'zoo/{name}' was altered (its digest differs): install "
+                "Holdfast again."
             )
         found[str(file)] = data
     return name, found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports: which method is safe, and at what price? One page, figures and tables from run folders.
+"""Reports: a comparison of methods as one page, figures and tables from run folders.
 
 `report` reads runs (ours, other libraries', published tables), compares them at equal steps and
-writes `report.html`, `figures/` and `tables/`. With `watch` it keeps doing so while jobs run.
+writes `report.html`, `figures/` and `tables/`. With `watch` it repeats this while jobs run.
 """
 
 import sys
@@ -27,7 +27,9 @@ __all__ = ["load_runs", "report"]
 def load_runs(
     paths: Iterable[str | Path], cost_limit: float = PUBLISHED_LIMIT
 ) -> tuple[tuple[RunLog, ...], tuple[str, ...]]:
-    """`records.find.load`, with the settings that runs of earlier versions do not name."""
+    """`records.find.load`, with defaults for settings that runs of earlier versions do not
+    record.
+    """
     return load(paths, cost_limit, _defaults)
 
 
@@ -52,12 +54,13 @@ def report(
 ) -> Path:
     """Write the report of all runs under `dirs` into the folder `out`; returns the page.
 
-    `steps` compares earlier than at the end; `cost_limit` serves tables that state none. `watch`
+    `steps` compares earlier than at the end; `cost_limit` is for tables without a limit. `watch`
     rewrites the page every `interval` seconds until all runs are finished (Ctrl-C ends it sooner);
-    figures and tables are written once, at the end. Figures take longer than all else: `figures`
-    switches them off. `units` are those of the paper's benchmark or of its ablation figure. The
-    `layout` of figures and tables may be the paper's: two groups by the sign of the final cost,
-    sorted by return, curves of safe methods alone (`curves-safe`), 95 % intervals as bands.
+    figures and tables are written once, at the end. `figures` switches the figures off, which take
+    most of the time. `units` are those of the paper's benchmark or of its ablation figure. The
+    `layout` of figures and tables may be the paper's. It has two groups by the sign of the final
+    cost, sorted by return, curves of safe methods alone (`curves-safe`), and 95 % intervals as
+    bands.
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps} must be positive: leave it out to compare at the end.")

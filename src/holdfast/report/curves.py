@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning curves: the IQM over seeds, and a band: the range of the seeds, or an interval."""
+"""Learning curves: the IQM over seeds with a band, the range of the seeds or an interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def _curves(runs: Sequence[RunLog], regret: str, intervals: bool) -> dict[str, C
 
 
 def _grid(runs: Sequence[RunLog], points: int) -> Array:
-    """Steps to draw at: logged ones, thinned, of the run that got furthest."""
+    """Steps of the points: those of the longest run, thinned."""
     steps = max((run.columns["env_steps"] for run in runs), key=lambda steps: steps[-1])
     # Always from the end, so that the last point is the value in the table.
     stride = max(1, -(-steps.size // points))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's figures for papers: PNG, SVG and PDF of what the page shows."""
+"""The report's figures for papers, as PNG, SVG and PDF."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -135,7 +135,7 @@ def pareto(summary: Summary) -> "Figure | None":
 def _annotate(
     axis: Any, points: Mapping[str, tuple[float, float]], tint: Mapping[str, str]
 ) -> None:
-    """Write each name where it covers the fewest markers and names written before."""
+    """Place each name where it covers the fewest markers and earlier names."""
     scale = 72.0 / axis.figure.dpi
     at = {name: axis.transData.transform(point) * scale for name, point in points.items()}
     taken = [(x - 4, y - 4, 8.0, 8.0) for x, y in at.values()]
@@ -212,7 +212,7 @@ def _subplots(rows: int, columns: int, size: tuple[float, float], **options: Any
 
 
 def _reach(values: Sequence[float]) -> float:
-    """The largest value worth showing; see `reach` in charts.js."""
+    """The upper end of an axis; see `reach` in charts.js."""
     ordered = sorted((v for v in values if np.isfinite(v)), reverse=True)
     for k in range(len(ordered) // 4, 0, -1):
         if ordered[k] > 0 and ordered[k - 1] > 3 * ordered[k]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """From runs to comparable numbers: final values at equal steps, in common units.
 
-Runs are compared at the same number of environment steps on each task: the most that every finished
-run has reached (or what the caller asks for). A run that has not got there is named as incomplete
-and left out; half a run is not a result. Runs that went further have a second final value, at their
-own end, which is compared with those of the same length only.
+Runs are compared at the same number of environment steps on each task: the largest that every
+finished run has reached, or the caller's number. A shorter run is listed as incomplete and left
+out. Longer runs have a second final value, at their own end, which is compared with those of the
+same length only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Final:
 
 @dataclass(frozen=True)
 class Units:
-    """What a return and a regret are divided by on one task, and in whose name."""
+    """Divisors of return and regret on one task, and the method they come from."""
 
     reward: float
     regret: float
@@ -45,7 +45,7 @@ class Units:
 
 
 def cost_curve(run: RunLog) -> tuple[Array, float]:
-    """(cost per epoch, its limit); several constraints show the worst cost/limit against 1."""
+    """(cost per epoch, its limit); for several constraints the largest cost/limit, with limit 1."""
     limits = np.array(list(run.limits.values()))
     if limits.size == 1:
         return run.columns["ep_cost"], float(limits[0])
@@ -56,16 +56,17 @@ def cost_curve(run: RunLog) -> tuple[Array, float]:
 
 
 def regret_column(runs: Sequence[RunLog]) -> str:
-    """The regret that all runs can be compared by: of the raw costs, if every run has logged it.
+    """The column of regret common to all runs: of the raw costs, if every run has logged it.
 
-    Published logs hold smoothed costs only. One kind serves all, as the two are not comparable.
+    Published logs contain smoothed costs only. All runs use the same kind, as the two are not
+    comparable.
     """
     raw = all("cost_regret_raw" in run.columns for run in runs if run.steps > 0)
     return "cost_regret_raw" if raw else "cost_regret"
 
 
 def horizons(runs: Sequence[RunLog], steps: int | None = None) -> dict[str, int]:
-    """Steps at which the runs of each task are compared; `steps` overrides, where it is reached."""
+    """Steps at which the runs of each task are compared; `steps` replaces them if it is reached."""
     found: dict[str, int] = {}
     for task in {run.task for run in runs}:
         members = [run for run in runs if run.task == task and run.steps > 0]
@@ -115,13 +116,13 @@ def finals(
 
 
 UnitsName = Literal["paper", "ablation"]
-"""Of the paper's benchmark figure, or of its ablation figure."""
+"""Units of the paper's benchmark figure, or of its ablation figure."""
 
 
 def units(values: Mapping[Pair, Final], task: str, of: UnitsName = "paper") -> Units:
     """Returns in units of PPO's mean and regrets in units of CPO's IQM, or mean, as in the paper.
 
-    Where one is missing or zero, the largest value on the task among all algorithms serves.
+    If one is missing or zero, the unit is the largest value on the task among all algorithms.
     """
     here = {label: final for (label, where), final in values.items() if where == task}
     reward = {label: float(abs(final.reward.mean())) for label, final in here.items()}
@@ -138,11 +139,11 @@ def units(values: Mapping[Pair, Final], task: str, of: UnitsName = "paper") -> U
 
 
 BASELINES = {"reward": "ppo", "regret": "cpo"}
-"""Whose return and regret are 1 in the paper."""
+"""The methods whose return and regret are 1 in the paper."""
 
 
 def missing_units(unit: Mapping[str, Units]) -> tuple[str, ...]:
-    """One sentence for each normaliser of the paper that some tasks lack."""
+    """A message for each normaliser of the paper that is missing on some tasks."""
     lines: list[str] = []
     for metric, words in (("reward", "returns"), ("regret", "regrets")):
         name = BASELINES[metric]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each method held its limit while it learned, and what its worst seed did.
+"""Measures of how each method kept its limit while it learned, and of its worst seed.
 
-Costs are the raw ones of each epoch where every run has logged them, otherwise the smoothed ones,
-as for the regret. All of it up to the task's horizon; numbers are means over seeds unless named.
+Costs are the raw ones of each epoch if every run has logged them, otherwise the smoothed ones, as
+for the regret. All measures are up to the task's horizon, and means over seeds unless stated
+otherwise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,8 @@ from holdfast.report.finals import Final, Pair, cost_curve, regret_column
 
 
 @dataclass(frozen=True)
-class Held:
-    """One pair; nan where a run cannot say."""
+class LimitMeasures:
+    """Measures of one pair; NaN if not logged."""
 
     excursions: float
     length: float
@@ -34,15 +35,19 @@ class Held:
     distance: float
     """Mean of cost / limit − 1."""
     distance_violating: float
-    """The same over all epochs above the limit, whichever seed's; nan if there is none."""
+    """The same over all epochs above the limit, of all seeds; NaN if there is none."""
     first_safe: float
-    """Steps to the first epoch within the limit: the seed that took longest."""
+    """Steps to the first epoch within the limit; the largest over seeds."""
     safe_for_good: float
-    """Steps after which no epoch is above it: the seed that took longest; nan if one never did."""
+    """Steps after which no epoch is above it; the largest over seeds, NaN if one never reaches
+    it.
+    """
     realised: float
     """Median over seeds of realised per predicted change of the cost."""
     sampled_rate: float
-    """Share of fresh episodes above a limit: the final policy, actions sampled; as are the next."""
+    """Share of fresh episodes of the final policy above a limit, with sampled actions; so are the
+    next.
+    """
     sampled_distance: float
     sampled_violating: float
     greedy_rate: float
@@ -53,24 +58,25 @@ class Held:
     worst_cost: float
     worst_regret: float
     mean: float
-    """Where a limit is on a tail or a chance: the final mean cost, as in the final table."""
+    """For a limit on a tail or a chance: the final mean cost, as in the final table."""
     tail: float
-    """The last mean of the worst episodes that a limit is on; of several constraints the worst, in
-    units of its limit. NaN where no limit is on a tail."""
+    """The last estimate of a limited tail mean; with several constraints the largest, in units of
+    its limit. NaN without a limit on a tail.
+    """
     chance: float
-    """The last share of episodes above the amount of a limit; NaN where no limit is on a chance."""
+    """The last estimate of a limited chance; NaN without a limit on a chance."""
     sampled_tail: float
-    """Mean cost of the worst 5 % of fresh episodes, where a limit is on a tail or a chance."""
+    """Mean cost of the worst 5 % of fresh episodes, for a limit on a tail or a chance."""
 
 
 POINTS = 160
-"""Changes of the cost that the page draws of one pair."""
+"""Largest number of points on the page for one pair."""
 
 
-def foretold(
+def predicted_vs_realised(
     runs: Sequence[RunLog], horizon: Mapping[str, int]
 ) -> dict[Pair, list[tuple[float, float]]]:
-    """(predicted, realised one epoch later) changes of the cost, of pairs that predict; thinned."""
+    """Pairs of methods that predict → (predicted, realised) cost changes of updates, thinned."""
     found: dict[Pair, list[tuple[float, float]]] = {}
     for run in runs:
         columns = run.until(horizon[run.task]).columns
@@ -83,17 +89,17 @@ def foretold(
     return {pair: rows[:: -(-len(rows) // POINTS)] for pair, rows in found.items() if rows}
 
 
-def held(
+def limit_measures(
     runs: Sequence[RunLog], horizon: Mapping[str, int], finals: Mapping[Pair, Final]
-) -> dict[Pair, Held]:
-    """For every pair with final values."""
+) -> dict[Pair, LimitMeasures]:
+    """The measures of every pair with final values."""
     raw = regret_column(runs) == "cost_regret_raw"
     members: dict[Pair, list[RunLog]] = {}
     for run in runs:
         pair = run.label, run.task
         if pair in finals and run.seed in finals[pair].seeds:
             members.setdefault(pair, []).append(run.until(horizon[run.task]))
-    return {pair: _held(each, finals[pair], raw) for pair, each in members.items()}
+    return {pair: _measures(each, finals[pair], raw) for pair, each in members.items()}
 
 
 def costs(run: RunLog, raw: bool) -> tuple[Array, float]:
@@ -106,7 +112,7 @@ def costs(run: RunLog, raw: bool) -> tuple[Array, float]:
     return cost_curve(run)
 
 
-def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
+def _measures(runs: Sequence[RunLog], final: Final, raw: bool) -> LimitMeasures:
     rows: list[list[float]] = []
     for run in runs:
         cost, limit = costs(run, raw)
@@ -125,7 +131,7 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
         )
     table = np.array(rows).T
     number, length, area, power, rate, away, beyond, first, good, slopes = table
-    return Held(
+    return LimitMeasures(
         excursions=float(number.mean()),
         length=_weighted(length, number),
         area=_weighted(area, number),
@@ -146,7 +152,7 @@ def _held(runs: Sequence[RunLog], final: Final, raw: bool) -> Held:
 
 
 def _beyond(runs: Sequence[RunLog], final: Final) -> dict[str, float]:
-    """What limits beyond the mean are on, beside the mean; means over seeds, NaN without one."""
+    """Estimates for limits beyond the mean; means over seeds, NaN without such limits."""
     tails, chances = (np.array([_last(run, kind) for run in runs]) for kind in ("tail", "chance"))
     known = lambda values: float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
     if not np.isfinite([tails, chances]).any():
@@ -157,7 +163,7 @@ def _beyond(runs: Sequence[RunLog], final: Final) -> dict[str, float]:
 
 
 def _last(run: RunLog, kind: str) -> float:
-    """The last value of the columns `tail` or `chance`; of several constraints the worst."""
+    """The last value of the columns `tail` or `chance`; with several constraints the largest."""
     several = len(run.limits) > 1
     found: list[float] = []
     for name, limit in run.limits.items():
@@ -169,7 +175,7 @@ def _last(run: RunLog, kind: str) -> float:
 
 
 def _worst_5(run: RunLog) -> float:
-    """Mean cost of the worst 5 % of the episodes that `holdfast evaluate --save` kept."""
+    """Mean cost of the worst 5 % of the episodes that `holdfast evaluate --save` stored."""
     kept = read_evaluation(Path(run.path), "sampled", _epoch(run))
     costs = [] if kept is None else [c for c in kept["cost"].values() if "worst_5" in c]
     unit = lambda cost: float(cost["limit"]) if len(costs) > 1 and cost["limit"] else 1.0
@@ -178,15 +184,15 @@ def _worst_5(run: RunLog) -> float:
 
 
 def _epoch(run: RunLog) -> int:
-    """The last epoch; -1 where none is numbered."""
+    """The number of the last epoch; -1 if it is not logged."""
     last = run.columns.get("epoch", np.zeros(0))
     return int(last[-1]) if last.size and np.isfinite(last[-1]) else -1
 
 
 def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
-    """Means over the seeds whose final policy was evaluated; the worst constraint speaks.
+    """Means over the seeds whose final policy was evaluated, of the worst constraint.
 
-    Distances above the limit count by how often each seed's episodes were.
+    Distances above the limit are weighted by each seed's share of episodes above it.
     """
     names = (f"{acting}_rate", f"{acting}_distance", f"{acting}_violating")
     rows: list[tuple[float, float, float]] = []
@@ -199,7 +205,7 @@ def _evaluated(runs: Sequence[RunLog], acting: Acting) -> dict[str, float]:
 
 
 def _pooled(values: Array, number: Array) -> float:
-    """Mean over what the means of all seeds were taken of; nan if that is nothing."""
+    """Weighted mean over seeds; NaN if the weights sum to 0."""
     return float(values @ number / number.sum()) if number.sum() > 0 else float("nan")
 
 
@@ -209,6 +215,6 @@ def _weighted(values: Array, number: Array) -> float:
 
 
 def _median(values: Array) -> float:
-    """Over the seeds that have one; infinite growth is a value too."""
+    """Median over the seeds with a value; infinite growth counts as a value."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if known.size else float("nan")

@@ -24,7 +24,7 @@ SCRIPTS = ("stats.js", "charts.js", "holding.js", "page.js")
 
 
 def write_page(out: Path, data: dict[str, Any]) -> Path:
-    """Write `report.html` under `out`; the file appears whole or not at all."""
+    """Write `report.html` under `out`, atomically."""
     page = files("holdfast.report") / "page"
     scripts = "\n".join((page / name).read_text("utf-8") for name in SCRIPTS)
     parts = {
@@ -42,7 +42,7 @@ def write_page(out: Path, data: dict[str, Any]) -> Path:
 
 
 def payload(summary: Summary, title: str, watch: float | None = None) -> dict[str, Any]:
-    """What the page's script reads; see page.js."""
+    """The data of the page's script; see page.js."""
     index = {label: i for i, label in enumerate(summary.labels)}
     where = {task: i for i, task in enumerate(summary.tasks)}
     key = lambda pair: f"{index[pair[0]]},{where[pair[1]]}"
@@ -89,11 +89,11 @@ def payload(summary: Summary, title: str, watch: float | None = None) -> dict[st
         "evaluated": {key(pair): points for pair, points in _evaluated(summary).items() if points},
         "held": {
             key(pair): {name: _number(v) for name, v in asdict(values).items()}
-            for pair, values in summary.held.items()
+            for pair, values in summary.limit_measures.items()
         },
-        "foretold": {
+        "predicted_vs_realised": {
             key(pair): [[_number(v) for v in point] for point in points]
-            for pair, points in summary.foretold.items()
+            for pair, points in summary.predicted_vs_realised.items()
         },
         "timing": {
             key(pair): [_number(v) for v in astuple(t)] for pair, t in summary.timing.items()
@@ -127,7 +127,7 @@ def short(task: str) -> str:
 
 
 def limits(summary: Summary, task: str) -> list[float]:
-    """Distinct cost limits under which the task was run, in the units its cost is drawn in."""
+    """Distinct cost limits of the task's runs, in the units of its drawn cost."""
     return sorted({final.limit for (_, where), final in summary.finals.items() if where == task})
 
 
@@ -152,7 +152,7 @@ def differing(summary: Summary) -> tuple[dict[str, dict[str, str]], dict[str, st
 
 
 def _values(by_task: Mapping[str, set[str]]) -> str:
-    """One value, or the common one and where it is another."""
+    """One value, or the common one and the tasks with another."""
     ordered = sorted(by_task, key=lambda value: (-len(by_task[value]), value))
     if len(ordered) > 4:
         return f"{len(ordered)} values"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything a report says, as values: computed once, drawn by the page, figures and tables."""
+"""All results of a report as values: computed once, shown by the page, figures and tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +24,12 @@ from holdfast.report.finals import (
     missing_units,
     units,
 )
-from holdfast.report.holding import Held, foretold, held
+from holdfast.report.holding import LimitMeasures, limit_measures, predicted_vs_realised
 
 LayoutName = Literal["holdfast", "paper"]
-"""Of figures and tables: three groups by the interval of the final cost, or as in the paper."""
+"""Layout of figures and tables: three groups by the interval of the final cost, or as in the
+paper.
+"""
 METRICS = ("excess", "reward", "regret")
 TABLE = ("reward", "cost", "regret")
 
@@ -44,7 +46,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class End:
-    """Values of runs at their own end, which lies beyond what all have in common."""
+    """Values of longer runs at their own end."""
 
     finals: Mapping[Pair, Final]
     estimates: Mapping[Pair, Mapping[str, Estimate]]
@@ -63,11 +65,11 @@ class Summary:
     estimates: Mapping[Pair, Mapping[str, Estimate]]
     """Per pair the IQM over seeds of reward, cost, regret, with 95 % bootstrap intervals."""
     ends: Mapping[int, End]
-    """Steps beyond the horizon → what runs of that length came to; marks are within it."""
+    """Steps beyond the horizon → values of runs of that length; marks are within it."""
     aggregate: Mapping[str, Mapping[str, Estimate]]
     """Per label with results on all tasks: IQM of normalised excess, reward, regret."""
     limit_at: float
-    """Where the limit lies in printed normalised costs: 0 (cost / limit − 1), 1 (cost / limit)."""
+    """The limit in printed normalised costs: 0 (cost / limit − 1), 1 (cost / limit)."""
     safe: tuple[str, ...]
     partly: Mapping[str, tuple[str, ...]]
     """Label whose aggregate is safe → the tasks on which its final cost is above the limit."""
@@ -76,14 +78,14 @@ class Summary:
     partial: tuple[str, ...]
     """Labels left out of the aggregates: they lack results on some task, or were withdrawn."""
     withdrawn: tuple[str, ...]
-    """Labels of runs that their authors took back: listed, but no part of any comparison."""
+    """Labels of runs that their authors withdrew: listed, but not compared."""
     bold: frozenset[Pair]
     boxed: frozenset[Pair]
     profiles: Mapping[str, Mapping[str, Profile]]
-    held: Mapping[Pair, Held]
-    """How each pair held its limit on the way, and its worst seed."""
-    foretold: Mapping[Pair, Sequence[tuple[float, float]]]
-    """Predicted and realised changes of the cost, of pairs that predict."""
+    limit_measures: Mapping[Pair, LimitMeasures]
+    """Measures of how each pair kept its limit while learning, and of its worst seed."""
+    predicted_vs_realised: Mapping[Pair, Sequence[tuple[float, float]]]
+    """Predicted and realised cost changes, of pairs that predict."""
     timing: Mapping[Pair, Timing]
     incomplete: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -95,7 +97,7 @@ class Summary:
 
     @property
     def missing_units(self) -> tuple[str, ...]:
-        """One sentence for each normaliser of the paper that is missing."""
+        """A message for each missing normaliser of the paper."""
         return missing_units({task: self.units[task] for task in self.compared})
 
     @property
@@ -105,17 +107,17 @@ class Summary:
 
     @property
     def without_history(self) -> list[str]:
-        """Runs that hold a policy but no epoch of its training."""
+        """Runs with a policy but no epoch of its training."""
         return [_spelt(run) for run in self.runs if _empty(run) and _has_policy(run)]
 
     @property
     def without_epoch(self) -> list[str]:
-        """Runs that ended, or still are, before their first epoch was complete."""
+        """Runs that stopped, or are still running, before the end of their first epoch."""
         return [_spelt(run) for run in self.runs if _empty(run) and not _has_policy(run)]
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Title → methods, by what their final costs say; safest first.
+        """Title → methods, grouped by their final costs; safest first.
 
         In the paper's layout there are two groups, by the sign of the final cost, each sorted by
         return.
@@ -142,9 +144,9 @@ def summarise(
     of: UnitsName = "paper",
     layout: LayoutName = "holdfast",
 ) -> Summary:
-    """Compare `runs` at equal steps; see `finals` for what is compared and what is left out."""
+    """Compare `runs` at equal steps; `finals` documents the selection of runs."""
     if not runs:
-        raise ValueError("no runs found: pass folders that hold run.json or progress.csv files.")
+        raise ValueError("no runs found: pass folders with run.json or progress.csv files.")
     labels, tasks = _ordered(runs), tuple(sorted({run.task for run in runs}))
     horizon = horizons(runs, steps)
     final = finals(runs, horizon)
@@ -182,8 +184,8 @@ def summarise(
         bold=frozenset(bold),
         boxed=frozenset(boxed),
         profiles={m: _profiles(scores, m) for m in ("reward", "regret")},
-        held=held(runs, horizon, final),
-        foretold=foretold(runs, horizon),
+        limit_measures=limit_measures(runs, horizon, final),
+        predicted_vs_realised=predicted_vs_realised(runs, horizon),
         timing=_timings(runs),
         incomplete=_incomplete(runs, horizon, final),
         skipped=tuple(skipped),
@@ -193,7 +195,7 @@ def summarise(
 
 
 def printed(summary: Summary, label: str, metric: str) -> Estimate:
-    """An aggregate as figures and tables show it: costs centred or not, as the units say."""
+    """An aggregate for figures and tables: costs centred or not, by the units."""
     e, shift = summary.aggregate[label][metric], summary.limit_at if metric == "excess" else 0.0
     return replace(e, value=e.value + shift, low=e.low + shift, high=e.high + shift)
 
@@ -280,7 +282,7 @@ def _timings(runs: Sequence[RunLog]) -> dict[Pair, Timing]:
 
 
 def _median(values: Array) -> float:
-    """Of what is finite: a speed over no time is no measurement."""
+    """The median of finite values: a speed over no time is not a measurement."""
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if finite.size else float("nan")
 
@@ -288,14 +290,14 @@ def _median(values: Array) -> float:
 def _incomplete(
     runs: Sequence[RunLog], horizon: Mapping[str, int], final: Mapping[Pair, Final]
 ) -> tuple[str, ...]:
-    """One sentence for each run that is missing, unfinished or not finite."""
+    """A message for each run that is missing, unfinished or not finite."""
     lines: list[str] = []
     have: dict[tuple[str, str, int], RunLog] = {(r.label, r.task, r.seed): r for r in runs}
     for (label, task, seed), run in sorted(have.items(), key=lambda item: item[0]):
         counted = (label, task) in final and seed in final[label, task].seeds
         name = f"{label} / {task} / seed {seed}"
         if _empty(run) and _has_policy(run):
-            lines.append(f"{name}: without history, so there is nothing to draw or compare")
+            lines.append(f"{name}: without history, so it cannot be drawn or compared")
         elif _empty(run):
             lines.append(f"{name}: stopped or still running before its first epoch was complete")
         elif not run.done:

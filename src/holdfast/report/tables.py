@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.records import statistics as stats
 from holdfast.records.statistics import Estimate
 from holdfast.report.finals import Pair, regret_column
-from holdfast.report.holding import Held
+from holdfast.report.holding import LimitMeasures
 from holdfast.report.html import differing, short
 from holdfast.report.summary import (
     METRICS,
@@ -51,7 +51,10 @@ def write_tables(out: Path, summary: Summary) -> list[Path]:
         "aggregate.csv": (("algorithm", "group", "metric", *ESTIMATE), _aggregate(summary)),
         "improvement.csv": (("algorithm", "over", "metric", *ESTIMATE), _improvement(summary)),
         "runs.csv": ((*PAIR, "seed", "steps", "return", "cost", "regret"), _runs(summary)),
-        "holding.csv": ((*PAIR, *(field.name for field in fields(Held))), _holding(summary)),
+        "holding.csv": (
+            (*PAIR, *(f.name for f in fields(LimitMeasures))),
+            _holding(summary),
+        ),
         "timing.csv": ((*PAIR, *speeds), _timing(summary)),
         "settings.csv": (("setting", *summary.labels), _settings(summary)),
         "incomplete.csv": (("what",), gaps),
@@ -74,7 +77,7 @@ def _numbers(estimate: Estimate) -> list[str]:
 
 
 def _final(summary: Summary) -> Rows:
-    """At the steps that all have in common, then runs that went further at their own end."""
+    """Values at the common steps, then those of longer runs at their own end."""
     common = End(summary.finals, summary.estimates, summary.bold, summary.boxed)
     for steps, end in ((None, common), *summary.ends.items()):
         for pair, estimates in sorted(end.estimates.items()):
@@ -112,7 +115,7 @@ def _runs(summary: Summary) -> Rows:
 
 
 def _holding(summary: Summary) -> Rows:
-    for (label, task), found in sorted(summary.held.items()):
+    for (label, task), found in sorted(summary.limit_measures.items()):
         yield [label, task, *(f"{v:.6g}" for v in astuple(found))]
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves behind: its folder, checkpoints and progress, written here and read here."""
+"""Run folders: writing, resuming and reading of settings, checkpoints and progress."""

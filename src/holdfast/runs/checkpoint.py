@@ -9,7 +9,7 @@
     RUN/.lock                            held by the process that trains here
 
 A checkpoint is written beside its place and renamed into it, so a kill at any instant leaves the
-old ones whole. A digest tells a damaged one, and the one before it is used instead.
+old ones whole. A digest detects a damaged checkpoint; the one before it is used instead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PLACE, BEST = "checkpoint", "best"
 Which = Literal["newest", "best"] | int
 """A policy of a run: of the newest checkpoint, the best safe one, or that of an epoch."""
 LARGEST = 4096 * MB
-"""Bytes of its arrays; they are not compressed, so they take no more memory."""
+"""Largest size of its arrays in bytes; they are not compressed, so they need no more memory."""
 
 
 def save(
@@ -54,7 +54,7 @@ def save(
     keep: int,
     place: str = PLACE,
 ) -> None:
-    """Write the checkpoint of an epoch and keep it with the last `keep` − 1 others."""
+    """Write the checkpoint of an epoch and keep it with the newest `keep` − 1 others."""
     root = folder / place
     target = root / f"epoch-{epoch:06d}"
     draft = root / f".draft-{epoch:06d}-{os.getpid()}"
@@ -84,13 +84,15 @@ def save(
 
 
 def saved_epochs(folder: Path, place: str = PLACE) -> list[int]:
-    """Epochs with a checkpoint, oldest first; one counts when its state.json is there."""
+    """Epochs with a checkpoint, oldest first; a checkpoint without its state.json is not
+    complete.
+    """
     found = (file.parent.name for file in (folder / place).glob("epoch-*/state.json"))
     return sorted(int(name[6:]) for name in found if re.fullmatch("epoch-[0-9]{6,12}", name))
 
 
 def newest(folder: Path) -> str:
-    """What is saved, as a part of a sentence."""
+    """The newest saved epoch, as a part of a sentence."""
     saved = saved_epochs(folder)
     return f"epoch {saved[-1]} is saved" if saved else "no epoch is saved yet"
 
@@ -104,7 +106,7 @@ def load(
     if wanted is not None and wanted not in saved:
         kept = ", ".join(map(str, saved)) or "none"
         raise CheckpointError(
-            f"'{folder}' holds no checkpoint of epoch {wanted}, only of {kept}: choose one of "
+            f"'{folder}' has no checkpoint of epoch {wanted}, only of {kept}: choose one of "
             "these, or train with a larger --keep."
         )
     for epoch in reversed(saved if wanted is None else [wanted]):
@@ -119,7 +121,7 @@ def load(
             f"no checkpoint in '{folder}' is whole: {complaints[0]}; train anew with "
             "`holdfast train`."
         )
-    raise CheckpointError(f"'{folder}' holds no checkpoint yet; start it with `holdfast train`.")
+    raise CheckpointError(f"'{folder}' has no checkpoint yet; start it with `holdfast train`.")
 
 
 def _read(place: Path, epoch: int) -> dict[str, NDArray[Any]]:

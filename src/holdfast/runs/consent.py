@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that this user trained on this machine, which may import what they name without asking.
+"""Runs that this user trained on this machine; they may import the code that they name.
 
 A run folder may name code (`car.py:Car`), and a folder from elsewhere must not choose what is
-imported here. Training writes a record into the user's state folder: where the run lies, the digest
-of its run.json, and the working folder that relative names begin from. A folder that came from
-elsewhere has no record; one that was moved or changed, or is used from another working folder, does
-not fit its record.
+imported here. Training writes a record into the user's state folder: the path of the run, the
+digest of its run.json, and the working folder of relative names. A folder from elsewhere has no
+record. A folder that was moved or changed, or is used from another working folder, does not match
+its record.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ from holdfast.run import Run
 
 
 def state_folder() -> Path:
-    """Where programs of this user keep their state."""
+    """The state folder of this user's programs."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "holdfast"
 
 
 def remember(folder: Path, run: Run) -> None:
-    """This user trains `run` here, by code that the user named or allowed."""
+    """Record that this user trains `run` here, with code that the user named or allowed."""
     if not needs_consent((run.env, run.cost), run.env_args):
         return
     with suppress(OSError):  # without a place for records it asks, which is safe
@@ -35,7 +35,7 @@ def remember(folder: Path, run: Run) -> None:
 
 
 def is_remembered(folder: Path) -> bool:
-    """Whether the folder is as this user's training on this machine left it."""
+    """Whether the folder is unchanged since this user trained it on this machine."""
     try:
         return read_json(_record(folder)) == _seen(folder)
     except (OSError, CheckpointError):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation while training: fresh episodes every few epochs, and the best policy that is safe.
 
-The episodes are played beside training, in environments and with random numbers of their own, so
-they change no bit of the run. Each evaluation is a row of evaluations.csv. A policy counts as safe
-by its fresh episodes alone, never by the epochs that trained it: an epoch that looks good is partly
-a lucky one. Of the safe policies the one with the largest mean return is kept in best/.
+The episodes use separate environments and random numbers, so they change no bit of the run. Each
+evaluation is a row of evaluations.csv. A policy counts as safe by its fresh episodes alone, never
+by the epochs that trained it: selecting a good epoch also selects good luck. Of the safe policies
+the one with the largest mean return is kept in best/.
 """
 
 from __future__ import annotations
@@ -43,16 +43,18 @@ class Evaluator:
     """`evaluate_every` and `evaluate_episodes` are its settings."""
     limits: dict[str, float]
     env: VecEnv
-    """Not the one that trains."""
+    """Separate environments, not those of training."""
     folder: Path | None = None
-    """Where evaluations.csv and best/ are kept; None: only here."""
+    """The folder of evaluations.csv and best/; None: they stay in memory."""
     rows: list[Row] = field(default_factory=list[Row])
-    """One for each evaluation so far."""
+    """One row for each evaluation so far."""
     best: State | None = None
-    """The safe policy with the largest return that this object has seen."""
+    """The safe policy with the largest return so far."""
 
     def resume(self, state: State | None) -> None:
-        """Go on after a state: later rows are dropped, and its own is made if a stop lost it."""
+        """Continue after a state: drop later rows, and repeat its own evaluation if a stop lost
+        it.
+        """
         if self.folder is None:
             return
         epoch = state.epoch if state else 0
@@ -68,11 +70,13 @@ class Evaluator:
         return bool(every) and (epoch % every == 0 or epoch == self.run.epochs)
 
     def __call__(self, epoch: Epoch) -> Evaluation | None:
-        """The evaluation of this epoch's policy, where one is due."""
+        """Evaluate this epoch's policy if an evaluation is due."""
         return self.judge(epoch.state) if self.due(epoch.index) else None
 
     def judge(self, state: State) -> Evaluation:
-        """Fresh episodes of a state's policy; their row, and the policy if it is the best."""
+        """Run fresh episodes of a state's policy; keep their row, and the policy if it is the
+        best.
+        """
         run = self.run
         address = np.random.SeedSequence([run.seed, state.epoch, EVALUATION])
         result = evaluate(
@@ -104,10 +108,10 @@ class Evaluator:
 def open_evaluator(
     run: Run, spaces: Spaces, given: Given = (None, None), folder: Path | None = None
 ) -> Evaluator | None:
-    """The evaluator that a run asks for, on environments of its own; None: it asks for none.
+    """The evaluator of a run, with environments of its own; None: the run has no evaluations.
 
-    `given` are environment and cost function as a user passed them, else those that the run names,
-    which has been agreed to when the run's own were opened.
+    `given` are environment and cost function as a user passed them, else those that the run names.
+    The user has consented to them when the training environments were opened.
     """
     if not run.evaluate_every:
         return None
@@ -117,11 +121,11 @@ def open_evaluator(
 
 
 def refuse_given(run: Run, given: Given) -> None:
-    """An environment that exists once cannot be trained on and evaluated on at the same time."""
+    """Refuse a single instance, which cannot be used for training and evaluation at once."""
     if run.evaluate_every and is_given(given[0]):
         raise ValueError(
-            f"evaluate_every={run.evaluate_every} needs environments beside those that train, and "
-            "what was passed is one that is made already: pass a class, a function that makes it, "
+            f"evaluate_every={run.evaluate_every} needs a second set of environments, and a "
+            "single instance was passed: pass a class, a function that makes it, "
             "or its name."
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run folders: what a run leaves behind, and how it is read back."""
+"""Run folders: the files of a run, written and read back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from holdfast.runs import checkpoint
 from holdfast.runs.checkpoint import BEST, Which
 from holdfast.runs.consent import is_remembered
 from holdfast.runs.space_json import describe_space, parse_shape, parse_space
-from holdfast.train.environment import Spaces, refuse_biased, refuse_untold
+from holdfast.train.environment import Spaces, refuse_biased, refuse_untestable
 from holdfast.train.state import State, first_state
 
 Tree = TypeVar("Tree")
@@ -45,7 +45,7 @@ OURS = (
     "run.json progress.csv done.json checkpoint .lock tensorboard wandb wandb.json card "
     "progress.png evaluation_sampled.json evaluation_greedy.json evaluations.csv best"
 ).split()
-"""What is read and written in a run folder, and so must lie in it."""
+"""Names that are read and written in a run folder, and must not be links out of it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Folder:
         return (self.path / "done.json").exists()
 
     def command(self, name: str, code: bool = True) -> str:
-        """`holdfast evaluate RUN`, with the consent that it asks for where the run names code.
+        """A command such as `holdfast evaluate RUN`, with the option of consent if the run names
+        code.
 
         `code`: whether the command uses the environment at all.
         """
@@ -76,14 +77,14 @@ class Folder:
 
 
 def plain_word(value: object) -> str:
-    """As a part of a folder's name."""
+    """A text as a part of a folder's name."""
     return re.sub(
         r"[^A-Za-z0-9.+-]+", "-", f"{value:g}" if isinstance(value, float) else str(value)
     )
 
 
 def create(path: Path, run: Run, env: VecEnv) -> Folder:
-    """A new folder with its run.json; nothing that was trained is ever overwritten."""
+    """A new folder with its run.json; trained runs are never overwritten."""
     path = here(path)
     if path.exists() and not is_free(path):
         begun = (path / "run.json").exists()
@@ -93,7 +94,7 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
             f"'{path}' exists and is not empty: {go_on}choose another folder with out=."
         )
     refuse_biased(run, env)
-    refuse_untold(run, env)
+    refuse_untestable(run, env)
     folder = Folder(path, run, Spaces.of(run, env))
     first_state(run, folder.spaces, shapes_only=True)  # refuses what could not be trained
     path.mkdir(parents=True, exist_ok=True)
@@ -102,7 +103,9 @@ def create(path: Path, run: Run, env: VecEnv) -> Folder:
 
 
 def is_free(path: Path) -> bool:
-    """Whether a run may begin there: an empty folder, or what is left of one without an epoch."""
+    """Whether a run may start there: in an empty folder, or in one of a run without a saved
+    epoch.
+    """
     if not path.is_dir() or not {file.name for file in path.iterdir()} <= {"run.json", ".lock"}:
         return False
     if not (path / ".lock").exists():
@@ -147,7 +150,7 @@ def _earlier_totals(folder: Folder) -> list[int]:
 
 
 def _own(native: gym.Space[Any], plain: gym.Space[Any]) -> dict[str, Any] | None:
-    """The environment's own space, where it is another than the policy's."""
+    """The environment's own space, if it differs from the policy's."""
     return None if native is plain else describe_space(native)
 
 
@@ -187,7 +190,7 @@ def _refuse_action(space: Any) -> None:
     kinds = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete)
     axes = 0 if isinstance(space, gym.spaces.Discrete) else 1
     if not isinstance(space, kinds) or len(space.shape or ()) != axes:
-        raise ValueError(f"no policy acts in {str(space)[:80]}")
+        raise ValueError(f"no policy supports the action space {str(space)[:80]}")
 
 
 def flatten(tree: Any, prefix: str) -> dict[str, NDArray[Any]]:
@@ -215,9 +218,9 @@ def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -
 
 
 PARTS = ("normaliser", "episodes", "forecast", "noise")
-"""Of a state: dataclasses of arrays and single numbers."""
+"""Fields of a state that are dataclasses of arrays and single numbers."""
 TALLY = ("recent", "epochs", "level")
-"""Of the tally: its arrays, stored where a limit is beyond the mean."""
+"""Arrays of the tally, stored if a limit is beyond the mean."""
 
 
 def state_arrays(state: State) -> dict[str, NDArray[Any]]:
@@ -236,13 +239,15 @@ def state_arrays(state: State) -> dict[str, NDArray[Any]]:
 
 
 def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) -> State:
-    """The state of a checkpoint; the template (a fresh state) gives shapes and types."""
+    """The state of a checkpoint; the template (a fresh state) defines shapes and types."""
 
     def read(name: str, like: Any) -> Any:
         """An array like another, or one number; the window of episodes has any number of rows."""
         wanted, value = np.atleast_1d(like), arrays.get(name)
         if value is None or value.dtype.kind != wanted.dtype.kind or value.ndim != wanted.ndim:
-            raise CheckpointError(f"the checkpoint lacks a valid '{name}'; it is of another run")
+            raise CheckpointError(
+                f"the checkpoint lacks a valid '{name}'; it belongs to another run"
+            )
         first = 1 if name == "episodes.window" else 0
         if value.shape[first:] != wanted.shape[first:]:
             raise CheckpointError(
@@ -274,7 +279,9 @@ def state_from(template: State, epoch: int, arrays: Mapping[str, NDArray[Any]]) 
 
 
 def load_state(folder: Folder, which: Which = "newest") -> tuple[State | None, list[str]]:
-    """(state, warnings): the newest whole one, or None before the first checkpoint; or another."""
+    """(state, warnings) of the newest whole checkpoint, or of the one that `which` names; the state
+    is None before the first checkpoint.
+    """
     path = folder.path
     if which == BEST:
         refuse_no_best(path)
@@ -290,14 +297,14 @@ def load_state(folder: Folder, which: Which = "newest") -> tuple[State | None, l
     acting = [*jax.tree.leaves(state.learner.policy), state.normaliser.mean, state.normaliser.var]
     if not all(np.isfinite(values).all() for values in acting):
         raise CheckpointError(
-            f"the policy of epoch {epoch} in '{folder.path}' is not finite, and no action follows "
-            "from it; restore the folder from a copy or train anew."
+            f"the policy of epoch {epoch} in '{folder.path}' is not finite, so it cannot act; "
+            "restore the folder from a copy or train anew."
         )
     return state, complaints
 
 
 def refuse_no_best(path: Path) -> None:
-    """Where a run has kept no best policy: why, and what to do."""
+    """Refuse a run without a best policy; the error contains the cause and the remedy."""
     if checkpoint.saved_epochs(path, BEST):
         return
     judged = len(read_rows(path / EVALUATIONS))

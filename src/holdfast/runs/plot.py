@@ -30,7 +30,9 @@ def plot_columns(
     called: str,
     judged: Mapping[str, Array],
 ) -> Path:
-    """The same from the columns of progress.csv and evaluations.csv; errors say `called`."""
+    """The same from the columns of progress.csv and evaluations.csv; errors name the run as
+    `called`.
+    """
     from matplotlib.figure import Figure
 
     ends = [""] if len(limits) == 1 else [f"/{name}" for name in limits]
@@ -39,7 +41,9 @@ def plot_columns(
     if not columns or not next(iter(columns.values())).size:
         raise ValueError(f"{called} has no finished epoch yet, so there is nothing to draw.")
     if missing:
-        raise ValueError(f"progress.csv of {called} has no column '{missing[0]}'.")
+        raise ValueError(
+            f"progress.csv of {called} has no column '{missing[0]}'; restore it from a copy."
+        )
     steps = columns["env_steps"] / 1e6
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)

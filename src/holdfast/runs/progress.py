@@ -13,7 +13,9 @@ from holdfast.records.rows import Row, rows_until
 
 
 class ProgressFile:
-    """The sink that writes it. When resumed, epochs after `epoch` are dropped: they come again."""
+    """The sink that writes progress.csv. On resuming, rows after `epoch` are dropped, since these
+    epochs run again.
+    """
 
     def __init__(self, path: Path, epoch: int = 0) -> None:
         self.path = path
@@ -33,11 +35,11 @@ class ProgressFile:
             write_durably(file, lines.encode())
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing to do: no file stays open."""
 
 
 def write_rows(file: Path, rows: Sequence[Row]) -> None:
-    """A whole progress file at once."""
+    """Write a whole progress file at once."""
     lines = [list(rows[0]), *(map(_shortest, row.values()) for row in rows)] if rows else []
     write_atomic(file, "".join(map(_line, lines)).encode())
 
@@ -49,5 +51,5 @@ def _line(fields: Iterable[str]) -> str:
 
 
 def _shortest(value: float | int) -> str:
-    """Text that reads back to the same number."""
+    """A text that parses to exactly the same number."""
     return str(value) if isinstance(value, int) else repr(float(value))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where else an epoch's metrics go than to progress.csv. Metrics flow out, never in.
+"""Further outputs of an epoch's metrics beside progress.csv. They are only written, never read.
 
-TensorBoard  events with environment steps on the x-axis
-WandB        Weights & Biases (extra `wandb`)
+TensorBoard  events with environment steps on the x-axis WandB        Weights & Biases (extra
+`wandb`)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.records.rows import Row
 
 
 class Sink(Protocol):
-    """Takes the metrics of one epoch after the other."""
+    """Receives the metrics of each epoch."""
 
     def write(self, env_steps: int, metrics: Row) -> None: ...
 
@@ -29,7 +29,7 @@ class Sink(Protocol):
 
 @contextmanager
 def closed_after(sinks: Sequence[Sink]) -> Generator[None]:
-    """Close those that are open by then, however the block ends."""
+    """Close all sinks that were opened in the block, however it ends."""
     try:
         yield
     finally:
@@ -77,7 +77,7 @@ class WandB:
 
 
 def wandb_id(folder: Path) -> str:
-    """An id of the folder's own, made once: names of folders repeat, on this machine or another."""
+    """A unique id of the folder, made once, because names of folders are not unique."""
     file = folder / "wandb.json"
     if not file.exists():
         write_json(file, {"id": secrets.token_hex(8)})

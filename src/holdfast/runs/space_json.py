@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 LARGEST = 10**7
-"""Numbers in a space: more than any network here reads, and little enough to allocate."""
+"""Largest number of elements of a space: more than any network here needs, and safe to allocate."""
 MOST_AXES = 32
 NUMBERS = frozenset(
     "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
@@ -19,7 +19,7 @@ NUMBERS = frozenset(
 
 
 def describe_space(space: gym.Space[Any]) -> dict[str, Any]:
-    """Plain data; one number stands for bounds that are all the same."""
+    """A space as plain data; equal bounds are stored as one number."""
     match space:
         case spaces.Box():
             bounds = {"low": _bound(space.low), "high": _bound(space.high)}
@@ -48,7 +48,7 @@ def parse_space(data: Mapping[str, Any]) -> Any:
 
 
 def _size(data: Mapping[str, Any]) -> int:
-    """Numbers in a space."""
+    """The number of elements of a space."""
     if "parts" in data:
         inner = [part if data["type"] == "tuple" else part[1] for part in data["parts"]]
         return sum(map(_size, inner))
@@ -88,7 +88,7 @@ def _bound(values: NDArray[Any]) -> Any:
 
 
 def parse_shape(sizes: Any) -> tuple[int, ...]:
-    """The shape of a space, not too large."""
+    """The shape of a space; ValueError if it is too large."""
     shape = tuple(int(size) for size in sizes)
     if len(shape) > MOST_AXES or any(size < 0 for size in shape) or prod(shape) > LARGEST:
         raise ValueError(f"a space of shape {str(shape)[:80]} is too large, or none at all")
@@ -97,7 +97,7 @@ def parse_shape(sizes: Any) -> tuple[int, ...]:
 
 def _parse_box(data: Mapping[str, Any]) -> spaces.Box:
     if data["dtype"] not in NUMBERS:
-        raise ValueError(f"a Box of {data['dtype']!r} is none of numbers")
+        raise ValueError(f"a Box of {data['dtype']!r} does not contain numbers")
     dtype = np.dtype(data["dtype"])
     low, high = np.array(data["low"], np.float64), np.array(data["high"], np.float64)
     shape = parse_shape(data.get("shape", low.shape))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training in a run folder: it can be killed at any instant and resumed to the same bits.
 
-The order of writing is what makes it so: run.json first, then for each epoch its row of
-progress.csv, its evaluation where one is due, then its checkpoint; done.json last. A resumed run
-starts from the newest whole checkpoint and drops the rows after it.
+This rests on the order of writing. run.json is first. Each epoch writes its row of progress.csv,
+its evaluation if one is due, and its checkpoint. done.json is last. A resumed run starts from the
+newest whole checkpoint and drops the rows after it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ def train_in_folder(
     on_progress: OnProgress | None = None,
     given: Given = (None, None),
 ) -> Generator[Epoch]:
-    """Train in a folder: rows, checkpoints, sinks, done.json; yields each epoch when it is safe.
+    """Train in a folder: rows, checkpoints, sinks, done.json; yields each epoch once it is saved.
 
-    However the loop ends, the last whole epoch is saved; only a kill falls back to `save_every`.
-    Whoever opened the sinks closes them. `given` are the environment and cost function, where they
-    are others than the run names: evaluations while training open them again.
+    However the loop ends, the last whole epoch is saved; only after a kill a run restarts from its
+    last regular checkpoint (`save_every`). The caller closes the sinks. `given` are the environment
+    and cost function, if they differ from those that the run names: evaluations while training open
+    them again.
     """
     run = folder.run
     unsaved: Epoch | None = None
@@ -77,7 +78,7 @@ def train_in_folder(
 
 
 def conclude(folder: Folder) -> None:
-    """done.json, from the record: a kill may have come between the last checkpoint and here."""
+    """Write done.json from progress.csv, as a kill may have come after the last checkpoint."""
     names = ("epoch", "env_steps", "ep_return", "ep_cost", "cost_regret_raw", "cost_regret")
     rows = read_rows(folder.path / "progress.csv")
     row = {name: rows[-1][name] for name in names if name in rows[-1]} if rows else {}
@@ -86,18 +87,18 @@ def conclude(folder: Folder) -> None:
 
 @contextmanager
 def owned(path: Path) -> Generator[None]:
-    """Nobody else trains in a folder meanwhile; the claim ends with this process."""
+    """Lock a folder against other training processes; the lock ends with this process."""
     with locked(path / ".lock") as mine:
         if not mine:
             raise Busy(
                 f"'{path}' is being trained by another process; wait for it or stop it first, as "
-                "two would write over each other."
+                "two would overwrite each other's files."
             )
         yield
 
 
 def settle_config(folder: Folder) -> None:
-    """run.json says what is trained; other settings than before withdraw done.json."""
+    """Write run.json; if the settings changed, remove done.json."""
     if to_json(open_folder(folder.path).run) != to_json(folder.run):
         (folder.path / "done.json").unlink(missing_ok=True)
         write_config(folder)
@@ -105,7 +106,7 @@ def settle_config(folder: Folder) -> None:
 
 @contextmanager
 def explain_errors(folder: Folder) -> Generator[None]:
-    """Errors of training say which checkpoint is the last good one and how to go on."""
+    """Add the last good checkpoint and the command that continues to errors of training."""
     try:
         yield
     except TrainingError as error:
@@ -115,13 +116,15 @@ def explain_errors(folder: Folder) -> Generator[None]:
         ) from None
     except OSError as error:
         raise TrainingError(
-            f"'{folder.path}' cannot be written ({error.strerror or error}); mend that, then "
+            f"'{folder.path}' cannot be written ({error.strerror or error}); correct that, then "
             f"`{folder.command('resume')}` continues from the last checkpoint."
         ) from error
 
 
 def begin_with(folder: Folder, state: State) -> State:
-    """The first state of a new run with what another has learned, kept as its epoch 0."""
+    """The first state of a new run with the networks and statistics of another, saved as epoch
+    0.
+    """
     fresh = first_state(folder.run, folder.spaces)
     shapes = lambda tree: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
     kinds = [jax.tree.structure(one.learner) for one in (fresh, state)]
@@ -136,7 +139,7 @@ def begin_with(folder: Folder, state: State) -> State:
 
 
 def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
-    """The folder with a new total, if one is asked for; nothing is written before training."""
+    """The folder with a new total of steps, if one is given; nothing is written before training."""
     made = state.epoch * folder.run.epoch_steps if state else 0
     if steps is None:
         if folder.finished:
@@ -147,8 +150,8 @@ def extended(folder: Folder, state: State | None, steps: int | None) -> Folder:
         return folder
     if steps <= made:
         raise ValueError(
-            f"'{folder.path}' has made {made} steps already, and --steps {steps} is the total, not "
-            f"what is added; give more than {made}."
+            f"'{folder.path}' has made {made} steps already, and --steps {steps} is the new "
+            f"total, not an addition; give more than {made}."
         )
     return replace(folder, run=replace(folder.run, steps=steps))
 
@@ -158,7 +161,7 @@ def write_run(
 ) -> None:
     """Write a state with its history as if it had been trained in the folder.
 
-    Only an earlier epoch of the same run may be there: nothing else is overwritten.
+    Only an earlier epoch of the same run is overwritten.
     """
     folder.path.mkdir(parents=True, exist_ok=True)
     with owned(folder.path):
@@ -174,17 +177,18 @@ def write_run(
 
 
 def refuse_other(folder: Folder, epoch: int) -> None:
-    """A state may follow an earlier one of its own run, and replace no other."""
+    """Refuse to replace anything but an earlier state of the same run."""
     later = [found for found in checkpoint.saved_epochs(folder.path) if found > epoch]
     held = f"epoch {later[-1]}" if later else ""
     if (folder.path / "run.json").exists():
         before = replace(open_folder(folder.path).run, steps=folder.run.steps)
-        if is_unnamed(before.env):  # what it was cannot be said, so it may have a name by now
+        if is_unnamed(before.env):  # it had no name, and may have one now
             before = replace(before, env=folder.run.env, env_args=folder.run.env_args)
         if to_json(before) != to_json(folder.run):
             held = "a run with other settings"
     if held:
         raise ValueError(
-            f"'{folder.path}' holds {held}, which saving epoch {epoch} there would replace; choose "
+            f"'{folder.path}' contains {held}, which saving epoch {epoch} there would replace; "
+            "choose "
             "another folder, or remove that one first."
         )

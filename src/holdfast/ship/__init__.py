@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a policy: `export` for use elsewhere, `film` to look at, `certify`: its card."""
+"""Products of a policy: `export` (ONNX, NumPy), `film` (videos, plots), `certify` (model cards)."""

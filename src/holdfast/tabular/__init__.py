@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact finite constrained MDPs, in float64: solve them, follow them, measure the theorems.
+"""Exact finite constrained MDPs, in float64: optima, gradient flows and checks of theorems.
 
 Nothing here needs JAX; deep algorithms on these problems are in `holdfast.exact`.
 """

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Barrier generators φ on the slack x = b − V_c, in float64, with what the exact solvers need.
+"""Barrier generators φ on the slack x = b − V_c, in float64, for the exact solvers.
 
     entropy  φ(x) = x log x    φ'' = 1/x      finite at the boundary
     log      φ(x) = −log x     φ'' = 1/x²     infinite there; β is dimension-free
+
 The Bregman divergence of φ, written in the spent budget u = (slack − new slack)/slack, is
+
     D_φ(slack − spent ‖ slack):  entropy  slack ((1−u) log(1−u) + u),   log  −log(1−u) − u
+
 which loses no digits near u = 0, where the textbook form cancels.
 """
 
@@ -67,11 +70,11 @@ POTENTIALS = {
         conjugate=lambda y0, kappa: -np.log1p(kappa * y0),
     ),
 }
-"""What flows and exact updates know; `core.barrier.BARRIERS` is what the algorithms know."""
+"""Barriers of flows and exact updates; those of the algorithms are `core.barrier.BARRIERS`."""
 
 
 def psi(potential: Potential, slack: ArrayLike, spent: ArrayLike) -> Floats:
-    """Ψ(x) = D_φ(slack − x ‖ slack): the price of spending x; +inf beyond the slack."""
+    """Ψ(x) = D_φ(slack − x ‖ slack), the divergence of spending x; +inf beyond the slack."""
     room = np.asarray(slack, float)
     return _within(potential.unit, room, np.asarray(spent, float), potential.at_limit(room))
 

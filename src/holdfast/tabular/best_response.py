@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The unconstrained problem max_π V_f(π) by policy iteration, and the bounds it gives.
 
-Every λ ≥ 0 prices the constraints into the signal, and the best response to the priced signal
-bounds the constrained optimum from above (weak duality):
+Every λ ≥ 0 gives a priced signal r − λ·c. The best response to it bounds the constrained optimum
+from above (weak duality):
+
     max over safe π of V_r(π)  ≤  max_π V_{r − λ·c}(π) + λ·b
+
 with equality at the optimal multipliers.
 """
 
@@ -82,8 +84,8 @@ def lagrangian_bound(cmdp: FiniteCMDP, multiplier: ArrayLike) -> float:
     price = np.asarray(multiplier, dtype=np.float64)
     if price.shape != cmdp.cost_limit.shape or np.any(price < 0.0):
         raise ValueError(
-            f"multiplier={price.tolist()} must hold {cmdp.num_constraints} numbers, none negative: "
-            "a negative price turns the bound around."
+            f"multiplier={price.tolist()} must be {cmdp.num_constraints} numbers, none negative: "
+            "with a negative price the bound does not hold."
         )
     return dual_objective(cmdp, price, best_response(cmdp, priced(cmdp, price)).value)
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on single episodes of a finite CMDP, exactly: the state gets what was spent so far.
+"""Exact optima under limits on single episodes of a finite CMDP: the cost so far is part of the
+state.
 
-A discount is a chance to go on: an episode ends after each step with probability 1 − γ. Its plain
-cost C = Σ_t c_t is then random, with E C = V_c / (1 − γ), and a limit can be on its tail or on the
-chance that it exceeds b, in units of C. With the costs on a lattice (multiples of one unit) the sum
-so far is a finite part of the state, and the problem is again a finite CMDP, with another cost:
+The discount is a probability of continuing: an episode ends after each step with probability 1 − γ.
+Its plain cost C = Σ_t c_t is then random, with E C = V_c / (1 − γ). A limit can be on its tail, or
+on the chance that it exceeds b, in units of C. If the costs are multiples of one unit, the sum so
+far is a finite part of the state, and the problem is a finite CMDP with another cost:
 
     tail     o / α, limit (1 − γ)(b − ν), for the best ν of the lattice: at most b is enough
     chance   1 in the step that takes C above b, limit (1 − γ) p
 
-States are numbered s · Z + z, with z units spent; z stops where nothing more depends on it.
+States are numbered s · Z + z, with z units spent; z is capped where larger values have no effect.
 """
 
 import math
@@ -28,7 +29,7 @@ from holdfast.tabular.lp import InfeasibleLimits, Optimum, optimum
 from holdfast.tabular.occupancy import occupancy
 
 LARGEST = 200_000
-"""State-action pairs with the budget beyond which nothing is attempted."""
+"""Largest number of state-action pairs with the budget."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +37,15 @@ class BudgetOptimum:
     """The best policy of (state, spent) under a limit beyond the mean."""
 
     cmdp: FiniteCMDP
-    """The process with what was spent in its states."""
+    """The process with the cost so far in its states."""
     best: Optimum
     limit: Limit
     unit: float
-    """Of what is spent."""
+    """Unit of the cost so far."""
     level: float
     """ν of a tail; 0 for a chance."""
     value: float
-    """What is limited: the tail, or the chance."""
+    """The limited quantity: the tail, or the chance."""
     price: float
     """dV_r*/db of a tail, dV_r*/dp of a chance."""
 
@@ -56,20 +57,20 @@ class BudgetOptimum:
 
     @property
     def amounts(self) -> int:
-        """Z, the amounts that are told apart."""
+        """Z, the number of distinct amounts."""
         return top_of(self.limit, self.unit) + 1
 
 
 def unit_of(cmdp: FiniteCMDP, constraint: int) -> float:
-    """The largest number that all costs of a constraint are multiples of."""
+    """The largest common unit of all costs of a constraint."""
     costs = cmdp.cost[constraint]
     if costs.min() < 0:
-        raise ValueError("a budget needs costs that are not negative; shift or mend them.")
+        raise ValueError("a budget needs costs that are not negative; shift or correct them.")
     known = [Fraction(float(c)).limit_denominator(1000) for c in np.unique(costs) if c > 0]
     if any(abs(float(f) - c) > 1e-9 for f, c in zip(known, np.unique(costs[costs > 0]))):  # noqa: B905
         raise ValueError(
-            "the costs are no multiples of a common unit of at least 1/1000, so what was spent has "
-            "too many values; round them."
+            "the costs are not multiples of a common unit of at least 1/1000, so the cost so far "
+            "has too many values; round them."
         )
     if not known:
         return 1.0
@@ -78,7 +79,7 @@ def unit_of(cmdp: FiniteCMDP, constraint: int) -> float:
 
 
 def top_of(limit: Limit, unit: float) -> int:
-    """The number of units beyond which a count changes nothing: b, or the first above it."""
+    """The largest number of units that matters: b, or the first above it."""
     within = math.floor(limit.amount / unit + 1e-9)
     return within + 1 if limit.kind == "chance" else math.ceil(limit.amount / unit - 1e-9)
 
@@ -122,9 +123,11 @@ def with_spent(
 
 
 def best_within(cmdp: FiniteCMDP, constraint: int, limit: Limit) -> BudgetOptimum:
-    """The constrained optimum; raises `InfeasibleLimits` where no policy keeps the limit."""
+    """The constrained optimum; raises `InfeasibleLimits` if no policy keeps the limit."""
     if limit.kind not in ("tail", "chance"):
-        raise ValueError(f"'{limit}' is no limit on single episodes: write 'worst 5%' or 'in 95%'.")
+        raise ValueError(
+            f"'{limit}' is not a limit on single episodes: write 'worst 5%' or 'in 95%'."
+        )
     unit = unit_of(cmdp, constraint)
     levels = [0.0]
     if limit.kind == "tail":
@@ -151,7 +154,7 @@ def best_within(cmdp: FiniteCMDP, constraint: int, limit: Limit) -> BudgetOptimu
 def episode_law(
     cmdp: FiniteCMDP, constraint: int, policy: ArrayLike, top: int
 ) -> tuple[Floats, Floats]:
-    """(amounts [Z], their probabilities) of an episode's cost; the last holds all from there on.
+    """(amounts [Z], their probabilities) of an episode's cost; the last includes all larger ones.
 
     The policy is one of states [S, A] or of states and amounts spent [S, Z', A].
     """
@@ -170,7 +173,9 @@ def episode_law(
 
 
 def tail_of(amounts: Floats, chance: Floats, mean: float, share: float) -> float:
-    """CVaR from the law of C up to its last amount, and E C: min_ν ν + (E C − E min(C, ν)) / α."""
+    """CVaR from the distribution of C up to its last amount, and E C: min_ν ν + (E C − E min(C, ν))
+    / α.
+    """
     over = [mean - float(chance @ np.minimum(amounts, nu)) for nu in amounts]
     return float(np.min(amounts + np.array(over) / share))
 
@@ -182,7 +187,7 @@ def episode_mean(cmdp: FiniteCMDP, constraint: int, policy: ArrayLike) -> float:
 
 
 def as_chance(limit: Limit, amounts: Floats, chance: Floats) -> float:
-    """P(C > b) from the law of C."""
+    """P(C > b) from the distribution of C."""
     return float(chance[amounts > limit.amount * (1 + 1e-9)].sum())
 
 

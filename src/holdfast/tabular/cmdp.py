@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finite constrained Markov decision processes: the setting in which everything is exact.
+"""Finite constrained Markov decision processes, for exact computations.
 
     maximise V_r(π)  subject to  V_{c_i}(π) ≤ b_i,   V_f(π) = (1−γ) E_π[Σ_t γ^t f(s_t, a_t)]
+
 Performances are normalised by (1−γ), so that limits are in the units of one step's cost; state
-values and advantages are not. With this pairing no stray factor of (1−γ) appears anywhere.
-S states, A actions, K constraints; all arrays are float64 and read-only.
+values and advantages are not. With this convention no further factor of (1−γ) appears. S states, A
+actions, K constraints; all arrays are float64 and read-only.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +17,9 @@ from scipy import sparse
 
 Floats = NDArray[np.float64]
 Kernel = Any
-"""A dense [S·A, S] array or a scipy sparse array of that shape; both know `@`, `.T` and slicing."""
+"""A dense [S·A, S] array or a scipy sparse array of that shape; both support `@`, `.T` and
+slicing.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class FiniteCMDP:
     cost_limit: Floats
     """b_i [K], bounds on the normalised values V_{c_i}; `inf` switches a constraint off."""
     initial: Floats
-    """μ [S], the law of the first state."""
+    """μ [S], the distribution of the first state."""
     gamma: float
     """γ in [0, 1)."""
 
@@ -79,11 +82,13 @@ class FiniteCMDP:
 
 
 def read_array(name: str, value: ArrayLike, rank: int) -> Floats:
-    """A read-only copy with so many axes, or a ValueError that says what is wrong."""
+    """A read-only copy with so many axes; ValueError with the fault."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} is not a rectangular array of numbers ({error}).") from error
+        raise ValueError(
+            f"{name} is not a rectangular array of numbers ({error}); give one."
+        ) from error
     if array.ndim != rank:
         raise ValueError(f"{name} has shape {array.shape}; give it {rank} axis(es).")
     array.setflags(write=False)
@@ -128,15 +133,15 @@ def _check_values(cmdp: FiniteCMDP) -> None:
         )
     for name in ("reward", "cost", "initial"):
         if not np.all(np.isfinite(getattr(cmdp, name))):
-            raise ValueError(f"{name} holds a value that is not finite; replace it by a number.")
+            raise ValueError(f"{name} contains a value that is not finite; replace it by a number.")
     if np.any(np.isnan(cmdp.cost_limit)) or np.any(np.isneginf(cmdp.cost_limit)):
         raise ValueError(
-            f"cost_limit={cmdp.cost_limit.tolist()} must hold numbers; inf switches a limit off."
+            f"cost_limit={cmdp.cost_limit.tolist()} must be numbers; inf switches a limit off."
         )
     _check_law("initial", cmdp.initial[None], "state")
     entries = cmdp.transition.data if cmdp.is_sparse else cmdp.kernel
     if not np.all(np.isfinite(entries)) or np.min(entries, initial=0.0) < 0.0:
-        raise ValueError("transition holds a negative or non-finite entry; give probabilities.")
+        raise ValueError("transition contains a negative or non-finite entry; give probabilities.")
     total = np.asarray(cmdp.kernel.sum(axis=1)).reshape(-1)
     worst = int(np.argmax(np.abs(total - 1.0)))
     if abs(total[worst] - 1.0) > 1e-9:
@@ -152,13 +157,14 @@ def _check_law(name: str, rows: Floats, noun: str) -> None:
     worst = int(np.argmax(np.abs(total - 1.0)))
     if rows.min() < 0.0 or abs(total[worst] - 1.0) > 1e-9:
         raise ValueError(
-            f"{name} must be a probability law over {noun}s, but it sums to {total[worst]:.12g} "
+            f"{name} must be a probability distribution over {noun}s, but it sums to "
+            f"{total[worst]:.12g} "
             f"with smallest entry {rows.min():.3g}; normalise it."
         )
 
 
 def check_policy(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
-    """The policy π(a|s) as a float64 array [S, A], or a ValueError that says what is wrong."""
+    """The policy π(a|s) as a float64 array [S, A]; ValueError with the fault."""
     array = np.asarray(policy, dtype=np.float64)
     if array.shape != cmdp.reward.shape:
         raise ValueError(
@@ -170,7 +176,7 @@ def check_policy(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
 
 
 def toy(cost_limit: float = 0.2) -> FiniteCMDP:
-    """The 2×2 CMDP of the C-TRPO paper: a1 stays, a2 switches; s2 pays more and costs more."""
+    """The 2×2 CMDP of the C-TRPO paper: a1 stays, a2 switches; s2 has more reward and more cost."""
     stay_or_switch = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     return FiniteCMDP(
         transition=np.array(stay_or_switch, float),
@@ -185,8 +191,8 @@ def toy(cost_limit: float = 0.2) -> FiniteCMDP:
 def implicit_bias(cost_limit: float = 0.95) -> FiniteCMDP:
     """The toy with a third action that copies a1 at half the cost in s2: a face of optima.
 
-    The limit is slack, so every mix of a1 and a3 in s2 is optimal, and which one the flow picks is
-    decided by the geometry alone.
+    The limit is slack, so every mix of a1 and a3 in s2 is optimal, and the geometry alone
+    determines the end of the flow.
     """
     base = toy(cost_limit)
     cost = np.concatenate([base.cost, [[[0.1], [0.5]]]], axis=2)

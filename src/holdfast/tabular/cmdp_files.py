@@ -4,6 +4,7 @@
     {"gamma": 0.9, "initial": [0.8, 0.2], "reward": [[1, 0], [2, 0]],
      "cost": [[[0.1, 0], [1, 0.01]]], "cost_limit": [0.2],
      "transition": [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]}
+
 A sparse kernel is a list of entries [s, a, s', p] under "entries" instead of "transition".
 """
 
@@ -18,7 +19,9 @@ from holdfast.files import MB, content, json_value
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, read_array
 
 LARGEST = 128 * MB
-"""Bytes of a file: a dense kernel of two hundred states and actions, or millions of entries."""
+"""Largest size of a file in bytes: a dense kernel of two hundred states and actions, or millions of
+entries.
+"""
 FIELDS = ("reward", "cost", "cost_limit", "initial", "gamma")
 
 
@@ -29,7 +32,7 @@ def read_cmdp(file: str | Path) -> FiniteCMDP:
     except FileNotFoundError:
         raise ValueError(f"there is no file '{file}'; check the path.") from None
     if not isinstance(data, dict):
-        raise ValueError(f"{file} must hold one JSON object with the fields {', '.join(FIELDS)}.")
+        raise ValueError(f"{file} must be one JSON object with the fields {', '.join(FIELDS)}.")
     missing = [name for name in FIELDS if name not in data]
     if "transition" not in data and "entries" not in data:
         missing.append("transition")
@@ -66,7 +69,7 @@ def _kernel(entries: Any, reward: Floats) -> Any:
 
 
 def write_cmdp(cmdp: FiniteCMDP, file: str | Path) -> None:
-    """Write a CMDP as JSON, the kernel dense or as entries like it is held; inf becomes null."""
+    """Write a CMDP as JSON, the kernel dense or as entries by its type; inf becomes null."""
     data: dict[str, Any] = {
         "gamma": cmdp.gamma,
         "initial": cmdp.initial.tolist(),

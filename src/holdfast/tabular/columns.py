@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dantzig–Wolfe: mix deterministic policies into the constrained optimum.
 
-The occupancy polytope is the hull of the deterministic policies, so the programme can be written in
+The occupancy polytope is the hull of the deterministic policies. So the programme can be written in
 the weights w_j of such policies, of which K + 1 suffice:
+
     maximise Σ_j w_j V_r(π_j)  subject to  Σ_j w_j V_c(π_j) ≤ b,  Σ_j w_j = 1,  w ≥ 0
-The master programme has K + 1 rows. Its duals λ price the constraints; the best response to
-r − λ·c is the column with the largest reduced cost, and max_π V_{r−λc}(π) + λ·b bounds the optimum
-from above, so the distance to the bound says when to stop.
+
+The master programme has K + 1 rows. Its duals λ price the constraints. The best response to r − λ·c
+is the column with the largest reduced cost. max_π V_{r−λc}(π) + λ·b bounds the optimum from above,
+so the iteration stops at a small distance to this bound.
 """
 
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ MOST_COLUMNS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The optimal mixture; where no policy is safe, the mixture with the least total excess."""
+    """The optimal mixture; if no policy is safe, the mixture with the least total excess."""
 
     occupancy: Floats
     """d [S, A]."""
@@ -33,7 +35,7 @@ class Mixture:
     state_price: Floats
     """v [S] of r − λ·c."""
     excess: Floats
-    """[K] what remains above the limits; zero iff the limits can be met."""
+    """[K] the excess above the limits; zero iff the limits can be met."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,7 @@ def _phase(cmdp: FiniteCMDP, columns: list[Response], gain: float) -> tuple[Mast
         last = best_response(cmdp, signal, start=columns[-1].actions)
         reduced = (1.0 - cmdp.gamma) * float(cmdp.initial @ last.value) - master.level
         settled = gain == 0.0 and not np.any(master.excess > 0.0)
-        # A policy that is in the mixture already cannot improve it: what is left is rounding.
+        # A policy that is in the mixture already cannot improve it: the rest is rounding.
         settled |= any(np.array_equal(last.actions, column.actions) for column in columns)
         if settled or reduced <= GAP * max(_scale(cmdp), float(np.max(np.abs(signal)))):
             return master, last.value

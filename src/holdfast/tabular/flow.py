@@ -2,15 +2,18 @@
 """Exact natural policy gradients, constrained (C-NPG) and plain (NPG), in softmax logits θ[s,a].
 
     G_C = G_K + Σ_i w_i ∇V_{c_i} ∇V_{c_i}ᵀ,  w_i = β_i φ''(b_i − V_{c_i}),      x = G_C⁺ ∇V_r
-For the softmax policy G_K⁺ ∇V_f is the advantage A_f, centred in each state, so with
-R_i = E_d[A_{c_i} A_r] and S_ij = E_d[A_{c_i} A_{c_j}] the rank-K formula reads
+
+For the softmax policy G_K⁺ ∇V_f is the advantage A_f, centred in each state. With R_i = E_d[A_{c_i}
+A_r] and S_ij = E_d[A_{c_i} A_{c_j}] the rank-K formula is
+
     x = A_r − A_cᵀ (W⁻¹ + S)⁻¹ R
+
 One step costs one policy evaluation and a K×K solve: no Jacobian, no Gramian, any number of states.
 In other parameters the same x is a dense least-squares problem of S·A + K rows.
 
-`flow` integrates θ' = x in continuous time; `ascend` takes steps by one of three rules: `plain`,
-the paper's θ += dt·x; `normalised`, the published figure's θ += dt·x/‖x‖; both may overshoot; and
-`safe`, which halves the normalised step while any slack would fall below a tenth of what it was.
+`flow` integrates θ' = x in continuous time. `ascend` takes steps by one of three rules. `plain` is
+the paper's θ += dt·x, `normalised` the published figure's θ += dt·x/‖x‖; both may overshoot. `safe`
+halves the normalised step while any slack would fall below a tenth of its value.
 """
 
 from collections.abc import Callable
@@ -27,12 +30,12 @@ from holdfast.tabular.occupancy import ExactValues, advantage, evaluate
 from holdfast.tabular.parameters import SOFTMAX, Parametrisation
 
 KEEP = 0.1
-"""Share of each slack that one `safe` step must leave."""
+"""Share of each slack that remains after a `safe` step."""
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """Which metric the policy moves in."""
+    """The metric of the gradient."""
 
     beta: float | tuple[float, ...] = 1.0
     """β, weight of the barriers: one for all constraints or one for each; 0 is plain NPG."""
@@ -78,7 +81,7 @@ class Trajectory:
     cost_return: Floats
     """[T, K]"""
     stopped: str
-    """Why it ended, in words."""
+    """The reason of its end, in words."""
 
     @staticmethod
     def of(time: Floats, points: list[ExactValues], stopped: str) -> "Trajectory":
@@ -136,7 +139,7 @@ def natural_gradient(
 
 
 def _normals(cmdp: FiniteCMDP, found: ExactValues, geometry: Geometry, on: Any) -> Floats:
-    """What the barriers' metric is made of: A_c of the constraints that have one [·, S, A]."""
+    """The normals of the barriers' metric: A_c of the constraints with a barrier [·, S, A]."""
     if not geometry.log_occupancy:
         return found.adv_c[on]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -160,7 +163,8 @@ def ascend(
 ) -> Trajectory:
     """Follow the natural gradient in discrete steps from a positive policy.
 
-    Steps are straight in the parameters, so other ones visit other policies unless dt is small.
+    Steps are straight in the parameters, so other parameters give other policies unless dt is
+    small.
     """
     theta, guarded = _start(cmdp, policy, geometry, parameters)
     found = evaluate(cmdp, parameters.policy(theta))
@@ -265,7 +269,7 @@ def _velocity(
 def _start(
     cmdp: FiniteCMDP, policy: ArrayLike, geometry: Geometry, parameters: Parametrisation
 ) -> tuple[Floats, Any]:
-    """(θ, which limits have a barrier [K]); a ValueError says where none can start."""
+    """(θ, which limits have a barrier [K]); ValueError for an invalid start."""
     pi = check_policy(cmdp, policy)
     if np.any(pi <= 0.0):
         raise ValueError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One door to the HiGHS dual simplex: tight tolerances, sparse or dense rows, duals with signs."""
+"""Wrapper around the HiGHS dual simplex: tight tolerances, sparse or dense rows, signed duals."""
 
 from dataclasses import dataclass
 from typing import Any

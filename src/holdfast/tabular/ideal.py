@@ -3,9 +3,10 @@
 
     maximise 𝔸_r(π)  subject to  D_C(d_k ‖ d_π) ≤ δ
     D_C(d_k ‖ d_π) = Σ_s d_k(s) KL(π_k ‖ π) + Σ_i β_i D_φ(y_{k,i} ‖ y_{π,i})
+
 with the true slacks y = b − V_c. D_φ(y_k ‖ y) is infinite at y = 0 for every barrier, so the region
-lies inside the safe set, not in a linear model of it. The price: V_c(π) is not linear in π and the
-programme not convex. It is solved in logits by SLSQP, from π_k and from the surrogate's solution.
+lies inside the safe set, not in a linear model of it. V_c(π) is not linear in π, so the programme
+is not convex. It is solved in logits by SLSQP, from π_k and from the surrogate's solution.
 """
 
 from typing import Any
@@ -42,7 +43,7 @@ def ideal_update(
         centred = pull - np.sum(pull * pi, axis=1, keepdims=True)
         return -float(np.sum(pull * pi)), -(pi * centred).reshape(-1)
 
-    least = _where_lines_start(cmdp, old, geometry, radius)
+    least = _line_starts(cmdp, old, geometry, radius)
     room = lambda flat: _room(cmdp, old, geometry, radius, least, flat.reshape(shape))
     limit = {"type": "ineq", "fun": lambda x: room(x)[0], "jac": lambda x: room(x)[1]}
     options = {"maxiter": 300, "ftol": 1e-14}
@@ -50,17 +51,16 @@ def ideal_update(
     for start in (old.policy, update(cmdp, old.policy, radius, "ctrpo", geometry).policy):
         theta = np.log(np.maximum(start, 1e-12)).reshape(-1)
         result = _solve(gain, theta, jac=True, constraints=[limit], method="SLSQP", options=options)
-        found.append(_pulled_in(cmdp, old, geometry, radius, result.x.reshape(shape)))
+        found.append(_inside_region(cmdp, old, geometry, radius, result.x.reshape(shape)))
     return max(found, key=lambda pi: float(np.sum(pull * pi)))
 
 
-def _where_lines_start(
-    cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float
-) -> Floats:
-    """Slacks [K] at which D_φ alone exceeds the radius; from there it goes on as a straight line.
+def _line_starts(cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float) -> Floats:
+    """Slacks [K] at which D_φ alone exceeds the radius; beyond them it is continued as a straight
+    line.
 
-    SLSQP tries policies outside the safe set, where D_φ is infinite; the line leads it back, and
-    inside the region nothing changes.
+    SLSQP tries policies outside the safe set, where D_φ is infinite. The line makes its values
+    finite there, and changes nothing inside the region.
     """
     beta, barrier = geometry.weights(cmdp), geometry.potential
     share, whole = np.zeros(len(beta)), 1.0 - 1e-12  # beyond it the slack is rounding
@@ -94,10 +94,10 @@ def _room(
     return radius - total, -slope.reshape(-1)
 
 
-def _pulled_in(
+def _inside_region(
     cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry, radius: float, theta: Floats
 ) -> Floats:
-    """The last policy on the way from π_k, in logits, that the true divergence allows."""
+    """The last policy on the line from π_k, in logits, inside the true region."""
     start = np.log(old.policy)
     low, high, share = 0.0, 1.0, 1.0
     for _ in range(60):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CMDPs to learn and to test on: random ones with a guaranteed interior, and hazard gridworlds."""
+"""Example CMDPs: random ones with a guaranteed interior, and hazard gridworlds."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -27,8 +27,8 @@ def random_cmdp(
 ) -> FiniteCMDP:
     """A dense random CMDP in which the uniform policy satisfies every limit by `margin`.
 
-    Costs lean towards what is rewarded, so that limits bind; the interior of the safe set is never
-    empty. Every state can be the first one, so policies and occupancies correspond one to one.
+    Costs correlate with rewards, so that limits bind; the interior of the safe set is never empty.
+    Every state can be the first one, so policies and occupancies correspond one to one.
     """
     if margin <= 0.0:
         raise ValueError(f"margin={margin} must be positive, or the safe set may have no interior.")
@@ -46,13 +46,14 @@ def tied_cmdp(
     num_constraints: int = 1,
     gamma: float = 0.9,
 ) -> FiniteCMDP:
-    """A `random_cmdp` with a face of optima: every action has a twin, told apart by a last limit.
+    """A `random_cmdp` with a face of optima: every action has a twin that differs only in a last
+    cost.
 
-    Twins share transitions, reward and the other costs, so every mix of the twins of an optimum is
-    one as long as it keeps the last limit. In that cost the optimum's main actions are dear and
-    their twins cheap. The limit lies above what the uniform policy costs and, unless that is much,
-    below what an even mix of the optimal twins does: some optima meet it with equality, others keep
-    away from it, and without its barrier the flow from the uniform policy would cross it.
+    Twins share transitions, reward and the other costs, so every mix of an optimum's twins is
+    optimal if it keeps the last limit. The last cost of the optimum's main actions is high, that of
+    their twins low. The limit is above the uniform policy's cost and, unless that is high, below
+    the cost of an even mix of the optimal twins. So some optima meet it with equality, others are
+    inside, and without its barrier the flow from the uniform policy would cross it.
     """
     base = random_cmdp(rng, num_states, num_actions, num_constraints, gamma)
     best = optimum(base).policy
@@ -82,7 +83,7 @@ def sparse_cmdp(
     successors: int = 4,
     gamma: float = 0.95,
 ) -> FiniteCMDP:
-    """A random CMDP with few successors for each action, which scales to 10^5 states and more."""
+    """A random CMDP with few successors of each action, for 10^5 states and more."""
     rows = num_states * num_actions
     target = rng.integers(num_states, size=(rows, successors))
     weight = rng.dirichlet(np.ones(successors), size=rows)
@@ -98,7 +99,7 @@ def sparse_cmdp(
 def _signals(
     rng: np.random.Generator, num_constraints: int, shape: tuple[int, int]
 ) -> tuple[Floats, Floats]:
-    """Random rewards [S, A] and costs [K, S, A] that lean towards what is rewarded."""
+    """Random rewards [S, A] and costs [K, S, A] that correlate with them."""
     reward = rng.uniform(size=shape)
     return reward, 0.6 * reward + 0.4 * rng.uniform(size=(num_constraints, *shape))
 
@@ -106,7 +107,7 @@ def _signals(
 def _safe_if_uniform(
     kernel: Any, reward: Floats, cost: Floats, initial: Floats, gamma: float, margin: float
 ) -> FiniteCMDP:
-    """The CMDP whose limits lie `margin` above the costs of the uniform policy."""
+    """The CMDP with limits `margin` above the costs of the uniform policy."""
     cmdp = FiniteCMDP(kernel, reward, cost, np.full(len(cost), np.inf), initial, gamma)
     return replace(cmdp, cost_limit=evaluate(cmdp, uniform_policy(cmdp)).cost_return + margin)
 
@@ -127,10 +128,10 @@ def gridworld(
     slip: float = 0.1,
     gamma: float = 0.95,
 ) -> FiniteCMDP:
-    """A gridworld where each step on a hazard costs 1 and each step at the goal, for ever, pays 1.
+    """A gridworld: each step on a hazard has cost 1, each step at the absorbing goal reward 1.
 
-    With probability `slip` a move goes to one of the two sides instead. Hazards can be crossed: the
-    constraint, not the dynamics, keeps the agent off them. The kernel is sparse.
+    With probability `slip` a move goes to one of the two sides instead. Hazards can be crossed:
+    only the constraint excludes them, not the dynamics. The kernel is sparse.
     """
     rows = MAPS[layout] if isinstance(layout, str) else layout
     cells = [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark != "#"]
@@ -138,7 +139,7 @@ def gridworld(
     marks = np.array([rows[i][j] for i, j in cells])
     _check_layout(rows, marks)
     entries = [
-        (index[cell] * 4 + action, index[_land(cell, turn, index)], prob)
+        (index[cell] * 4 + action, index[_next_cell(cell, turn, index)], prob)
         for cell in cells
         for action in range(4)
         for turn, prob in _turns(action, slip if rows[cell[0]][cell[1]] != "G" else None)
@@ -160,22 +161,24 @@ def _check_layout(rows: tuple[str, ...], marks: np.ndarray) -> None:
     if len({len(row) for row in rows}) != 1:
         raise ValueError(f"layout rows have lengths {[len(r) for r in rows]}; make them equal.")
     if unknown := sorted(set(marks.tolist()) - set("SGH.")):
-        raise ValueError(f"layout holds {unknown}; use S start, G goal, H hazard, # wall, . floor.")
+        raise ValueError(
+            f"layout contains {unknown}; use S start, G goal, H hazard, # wall, . floor."
+        )
     if "S" not in marks:
         raise ValueError("layout has no start; mark at least one cell with S.")
 
 
 def _turns(action: int, slip: float | None) -> tuple[tuple[int | None, float], ...]:
-    """Where a move may go and how likely; None stays put, which makes the goal absorbing."""
+    """Targets of a move with probabilities; None stays in place, which makes the goal absorbing."""
     if slip is None:
         return ((None, 1.0),)
     return ((action, 1.0 - slip), ((action - 1) % 4, slip / 2), ((action + 1) % 4, slip / 2))
 
 
-def _land(
+def _next_cell(
     cell: tuple[int, int], move: int | None, index: dict[tuple[int, int], int]
 ) -> tuple[int, int]:
-    """The next cell; walls and edges bounce."""
+    """The next cell; at walls and edges the agent stays."""
     if move is None:
         return cell
     ahead = (cell[0] + MOVES[move][0], cell[1] + MOVES[move][1])

@@ -3,6 +3,7 @@
 
     maximise r·d  subject to  d ≥ 0,  c_i·d ≤ b_i,
                               Σ_a d(s,a) − γ Σ_{s',a'} P(s|s',a') d(s',a') = (1−γ) μ(s)
+
 The duals of the cost rows are the multipliers λ_i = dV*/db_i; the duals of the flow rows are the
 state values of the priced signal r − λ·c. Two exact methods:
 - `highs`: the sparse programme, solved by the HiGHS dual simplex.
@@ -27,7 +28,7 @@ COLUMNS_ABOVE = 2_000
 
 
 class InfeasibleLimits(ValueError):
-    """No policy meets all limits; `excess` [K] is what the least violating one exceeds them by."""
+    """No policy meets all limits; `excess` [K] is the violation of the least violating one."""
 
     def __init__(self, excess: Floats) -> None:
         self.excess = excess
@@ -146,9 +147,9 @@ def safest(cmdp: FiniteCMDP) -> tuple[Floats, float]:
 
 
 def interior_policy(cmdp: FiniteCMDP) -> Floats:
-    """A policy inside the safe set with every action possible [S, A]: somewhere to start from.
+    """A positive policy [S, A] inside the safe set, as a start.
 
-    The safest occupancy, mixed with the uniform policy's until half of its slack is left.
+    It is the safest occupancy, mixed with the uniform policy's until half of its slack remains.
     """
     safe, slack = safest(cmdp)
     if slack <= 0.0:

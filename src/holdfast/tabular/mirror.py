@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C-NPG flow in closed form: the mirror path, and where it ends.
+"""The C-NPG flow in closed form: the mirror path and its limit.
 
-Constrained natural gradient flow is mirror descent in continuous time, so at every t it stands at
+Constrained natural gradient flow is mirror descent in continuous time, so at every t it is at
+
     d_t = argmax over safe d of  t r·d − D_C(d ‖ d_0),    D_C = D_K + Σ_i β_i D_φ(slack ‖ slack_0)
-which is a convex programme, not an integration. Its dual has one variable ν_i for each constraint:
-the inner problem is an MDP with signal t r − ν·c, regularised towards π_0 (a soft Bellman equation,
-solved by soft policy iteration, which is Newton's method), and the slack answers as
-φ'(y_i) = φ'(y_{i,0}) − ν_i/β_i. The dual's Hessian E_d[A_c A_cᵀ] + diag(1/(β φ'')) is the matrix
-that also appears in the C-NPG step. This shares no code with the integrator it checks.
 
-Implicit bias: of all optima, the flow ends at the one closest to where it started.
+which is a convex programme, not an integration. Its dual has one variable ν_i for each constraint.
+The inner problem is an MDP with signal t r − ν·c, regularised towards π_0 (a soft Bellman equation,
+solved by soft policy iteration, which is Newton's method). The slack is given by φ'(y_i) =
+φ'(y_{i,0}) − ν_i/β_i. The dual's Hessian E_d[A_c A_cᵀ] + diag(1/(β φ'')) is the matrix that also
+appears in the C-NPG step. This shares no code with the integrator it checks.
+
+Implicit bias: of all optima, the flow converges to the one closest to its start.
+
     lim_{t→∞} d_t = argmin { D_C(d* ‖ d_0) : d* optimal }
+
 The optimal face is described exactly by any optimal dual (complementary slackness): only actions of
 zero reduced cost, priced limits tight. On it the projection is the same dual problem as one point
 of the mirror path, with the other actions forbidden and no reward. A limit that is tight on the
-whole face adds the same amount to every candidate (infinite for φ = −log), so its term is dropped
-and the limit kept as an equality.
+whole face adds the same amount to every candidate (infinite for φ = −log). So its term is dropped,
+and the limit is an equality.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,7 +43,7 @@ PRICED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """How one constraint enters the dual, as functions of its variable ν."""
+    """The terms of one constraint in the dual, as functions of its variable ν."""
 
     index: int
     slack: Callable[[Any], Any]
@@ -71,7 +75,7 @@ def mirror_path(
 
 
 def _stops(reached: float, goal: float) -> list[float]:
-    """Where to solve on the way to `goal`, at most quadrupling t each time."""
+    """Times of solutions on the way to `goal`, each at most four times the last."""
     if reached == 0.0 or goal <= 4.0 * reached:
         first = min(goal, 1.0) if reached == 0.0 else goal
         return [first] if first == goal else [first, *_stops(first, goal)]
@@ -174,7 +178,7 @@ def bregman_projection(
 
 
 def optimal_actions(cmdp: FiniteCMDP, best: Optimum) -> np.ndarray:
-    """Which (s, a) have zero reduced cost [S, A]: what optimal occupancies may use."""
+    """Which (s, a) have zero reduced cost [S, A]: the support of optimal occupancies."""
     loss = reduced_cost(cmdp, best)
     allowed = loss <= 1e-8 * max(1.0, float(np.abs(cmdp.reward).max()))
     # In states that no optimum visits the simplex may price nothing at zero: leave them open.
@@ -182,14 +186,14 @@ def optimal_actions(cmdp: FiniteCMDP, best: Optimum) -> np.ndarray:
 
 
 def reduced_cost(cmdp: FiniteCMDP, best: Optimum) -> Floats:
-    """v(s) − (r − λ·c)(s,a) − γ E v(s') [S, A] ≥ 0: what one use of (s,a) loses."""
+    """v(s) − (r − λ·c)(s,a) − γ E v(s') [S, A] ≥ 0: the loss by one use of (s,a)."""
     signal = priced(cmdp, best.multiplier)
     ahead = np.asarray(cmdp.kernel @ best.state_price).reshape(signal.shape)
     return best.state_price[:, None] - signal - cmdp.gamma * ahead
 
 
 def tight_on_face(cmdp: FiniteCMDP, best: Optimum) -> np.ndarray:
-    """Which limits bind at every optimum [K]: the priced, and those that no optimum can loosen."""
+    """Which limits bind at every optimum [K]: those with a price, and those tight at all optima."""
     tight = best.multiplier > PRICED
     for i in np.flatnonzero(active(cmdp, best.cost_return) & ~tight):
         loosest = _loosest(cmdp, best, int(i))
@@ -198,7 +202,7 @@ def tight_on_face(cmdp: FiniteCMDP, best: Optimum) -> np.ndarray:
 
 
 def _loosest(cmdp: FiniteCMDP, best: Optimum, index: int) -> Optimum:
-    """The optimum that costs least in one constraint: forbidden actions are priced out."""
+    """The optimum with the smallest cost of one constraint; forbidden actions get a high price."""
     worst = 1e4 * (1.0 + float(np.abs(cmdp.cost).max()))
     signal = np.where(optimal_actions(cmdp, best), -cmdp.cost[index], -worst)
     return optimum(replace(cmdp, reward=signal))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Newton's method for the small, smooth, convex duals of this package.
 
-They have one variable for each constraint, may be +inf outside their domain and nearly linear where
-a policy is nearly deterministic; capped steps and backtracking take care of both. Prices of hard
-limits are not negative: variables that would leave the bound on the wrong side are held there.
+They have one variable for each constraint. They may be +inf outside their domain, and nearly linear
+for nearly deterministic policies; capped steps and backtracking handle both. Prices of hard limits
+are not negative: variables at the bound that would become negative are fixed.
 """
 
 from collections.abc import Callable
@@ -19,19 +19,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Point(Generic[T]):
-    """A convex function at one place; `height` may be inf, then the rest is not looked at."""
+    """A convex function at one point; if `height` is inf, the rest is ignored."""
 
     height: float
     gradient: Floats
     hessian: Floats
     primal: T
-    """What belongs to this place in the problem that the function is the dual of."""
+    """The primal value at this point."""
 
 
 def minimise(
     function: Callable[[Floats], Point[T]], start: Floats, lowest: float = -np.inf
 ) -> tuple[Floats, Point[T]]:
-    """The minimiser over x ≥ lowest and the function there; stops when the rest is rounding."""
+    """The minimiser over x ≥ lowest and the function there; stops at rounding precision."""
     x, here = start, function(start)
     for _ in range(300):
         held = (x <= lowest + 1e-9) & (here.gradient > 0.0)
@@ -53,10 +53,10 @@ def minimise(
 
 
 def _newton_step(hessian: Floats, gradient: Floats, reach: float, downhill: Floats) -> Floats:
-    """−H⁻¹ g where g is not held at 0, no longer than `reach`.
+    """−H⁻¹ g in the free variables, no longer than `reach`.
 
-    Where H sees nothing of g (two limits on one cost, a deterministic policy) the function is
-    linear there, and the step is `downhill`, as far as allowed.
+    If g is in the kernel of H (two limits on one cost, a deterministic policy) the function is
+    linear there, and the step is `downhill`, as long as allowed.
     """
     free = gradient != 0.0
     metric = np.where(np.outer(free, free), hessian, 0.0)

@@ -3,7 +3,8 @@
 
     (I − γ P_πᵀ) ρ = (1−γ) μ        d(s,a) = ρ(s) π(a|s)        V_f = ⟨f, d⟩
     v = (I − γ P_π)⁻¹ f_π           A(s,a) = f + γ P v − v
-One factorisation of I − γ P_π serves both systems and all signals. For the softmax policy with
+
+One factorisation of I − γ P_π solves both systems for all signals. For the softmax policy with
 logits θ[s,a] the policy gradient theorem reads ∂V_f/∂θ = d·A_f, and the natural gradient is the
 advantage itself, so the Jacobian ∂d/∂θ is never needed.
 """
@@ -19,7 +20,7 @@ from holdfast.tabular.resolvent import Resolvent
 
 @dataclass(frozen=True, eq=False)
 class ExactValues:
-    """Everything exact about one policy."""
+    """Exact values of one policy."""
 
     policy: Floats
     """π(a|s) [S, A]."""
@@ -76,7 +77,7 @@ def _advantage(cmdp: FiniteCMDP, signals: Floats, value: Floats) -> Floats:
 
 
 def occupancy(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
-    """d_π(s,a) [S, A]: the discounted share of time spent in (s,a)."""
+    """d_π(s,a) [S, A]: the discounted share of time in (s,a)."""
     pi = check_policy(cmdp, policy)
     visits = Resolvent.of(cmdp, pi).backward((1.0 - cmdp.gamma) * cmdp.initial)
     return visits[:, None] * pi
@@ -110,7 +111,7 @@ def policy_advantage(old: ExactValues, adv: Floats, policy: Floats) -> Floats:
 
 
 def mean_kl(first: Floats, second: Floats, visits: Floats) -> float:
-    """Σ_s ρ(s) KL(first(·|s) ‖ second(·|s)); +inf where `second` forbids what `first` does."""
+    """Σ_s ρ(s) KL(first(·|s) ‖ second(·|s)); +inf if `second` excludes an action of `first`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(first > 0.0, first * (np.log(first) - np.log(second)), 0.0)
     return float(np.sum(visits[:, None] * np.where(visits[:, None] > 0.0, terms, 0.0)))

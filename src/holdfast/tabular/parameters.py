@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parametrisations of policies: how parameters θ make π_θ(a|s), as values.
+"""Parametrisations of policies: maps from parameters θ to π_θ(a|s).
 
     softmax       π ∝ exp θ[s,a]
     escort        π ∝ |θ[s,a]|^p
     log-linear    π ∝ exp(f(s,a)·θ)
-One is regular where its scores ∇_θ log π span every change of the policy. There θ ↦ d_π is a
-submersion onto the occupancies, the Gramian is the pullback of one metric on these, and the natural
-gradient moves d_π along the same path whatever the parameters are: softmax logits are no
-restriction, only the cheapest choice. Escort is regular where no θ[s,a] is 0, log-linear where the
+
+A parametrisation is regular where its scores ∇_θ log π span every change of the policy. There θ ↦
+d_π is a submersion onto the occupancies, and the Gramian is the pullback of one metric on these. So
+the natural gradient moves d_π along the same path for all regular parameters: softmax logits are no
+restriction, only the fastest choice. Escort is regular where no θ[s,a] is 0, log-linear where the
 features, centred in each state, have rank S·(A − 1).
 """
 
@@ -31,7 +32,7 @@ class Parametrisation:
     scores: Callable[[Floats], Floats]
     """θ ↦ ∇_θ log π(a|s) [S, A, P]."""
     inverse: Callable[[Floats], Floats]
-    """A positive policy π [S, A] ↦ parameters that make it; a ValueError if there are none."""
+    """A positive policy π [S, A] ↦ its parameters; ValueError if there are none."""
 
 
 def escort(power: float = 2.0) -> Parametrisation:
@@ -57,8 +58,8 @@ def escort(power: float = 2.0) -> Parametrisation:
 def log_linear(features: ArrayLike) -> Parametrisation:
     """π(a|s) ∝ exp(f(s,a)·θ) for features f [S, A, P]; ∇ log π = f(s,a) − E_π f(s,·).
 
-    Regular if the features, centred in each state, have rank S·(A − 1). With fewer it moves within
-    the policies that it can make, on a path of its own.
+    Regular if the features, centred in each state, have rank S·(A − 1). With a smaller rank the
+    flow follows another path, within the representable policies.
     """
     f = np.asarray(features, dtype=np.float64)
     if f.ndim != 3 or not np.all(np.isfinite(f)):
@@ -72,8 +73,9 @@ def log_linear(features: ArrayLike) -> Parametrisation:
         miss = float(np.abs(flat @ theta - wanted).max())
         if miss > 1e-8 * max(1.0, float(np.abs(wanted).max())):
             raise ValueError(
-                f"these {f.shape[2]} features cannot make the policy: the nearest logits are off "
-                f"by {miss:.3g}. Start from the uniform policy, or give features of full rank."
+                f"these {f.shape[2]} features cannot represent the policy: the nearest logits "
+                f"differ by {miss:.3g}. Start from the uniform policy, or give features of full "
+                "rank."
             )
         return theta
 

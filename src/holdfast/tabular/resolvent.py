@@ -2,10 +2,10 @@
 """(I − γ P_π)⁻¹ and its transpose: one preparation, many right-hand sides.
 
 Dense kernels are factored. Sparse ones are not: on random graphs the factors fill up (a thousand
-states take a second), while the system itself is benign, because the spectrum of γ P_π lies in the
-disc of radius γ, and BiCGSTAB needs tens of products with the kernel. Each solution is checked by
-its residual; where the Krylov method stagnates the contraction x ← f + γ P x finishes the work,
-which cannot fail.
+states take a second). The system itself is well conditioned, because the spectrum of γ P_π is in
+the disc of radius γ, and BiCGSTAB needs tens of products with the kernel. Each solution is checked
+by its residual; if the Krylov method stagnates, the contraction x ← f + γ P x completes it, which
+always converges.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,12 @@ from scipy.sparse import linalg as sparse_linalg
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 
 INVERT_UP_TO = 64
-"""States up to which a dense system is inverted: at condition numbers near (1+γ)/(1−γ) that loses
-no digits, and for tiny systems the threaded triangular solves of LAPACK cost ten times as much."""
+"""Largest number of states for which a dense system is inverted. At condition numbers near
+(1+γ)/(1−γ) that loses no digits, and for tiny systems LAPACK's threaded triangular solves take ten
+times as long.
+"""
 FACTOR_UP_TO = 300
-"""States up to which a sparse kernel is solved as a dense one."""
+"""Largest number of states for which a sparse kernel is solved as a dense one."""
 TOLERANCE = 1e-13
 """Residual, relative to the right-hand side, at which an iterative solution is accepted."""
 
@@ -37,7 +39,7 @@ class Solve(Protocol):
 
 @dataclass(frozen=True)
 class Resolvent:
-    """Solvers of the two systems that belong to a policy; right-hand sides [S] or [S, n]."""
+    """Solvers of the two systems of a policy; right-hand sides [S] or [S, n]."""
 
     forward: Solve
     """x with (I − γ P_π) x = f: state values."""
@@ -87,7 +89,7 @@ def _dense(moves: Floats, gamma: float) -> Resolvent:
 
 
 def _exactly(solve: Callable[[Floats], Floats]) -> Solve:
-    """A direct method has no use for guesses and tolerances."""
+    """A direct solver, which ignores guesses and tolerances."""
     return lambda f, guess=None, tolerance=TOLERANCE: solve(f)
 
 

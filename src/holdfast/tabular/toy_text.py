@@ -3,9 +3,9 @@
 
 `from_gymnasium` reads the transition table `P` of FrozenLake, CliffWalking, Taxi or any environment
 that has one, and adds a cost: a function of (state, action, next state, reward). Transitions that
-end an episode lead to one extra absorbing state that pays and costs nothing, or, with
-`restart=True`, back to the initial law. `CMDPEnv` turns any FiniteCMDP into an environment that
-reports its first cost in `info["cost"]` and all of them in `info["costs"]`.
+end an episode lead to one extra absorbing state without reward and cost, or, with `restart=True`,
+back to the initial distribution. `CMDPEnv` turns any FiniteCMDP into an environment that reports
+its first cost in `info["cost"]` and all of them in `info["costs"]`.
 """
 
 from collections.abc import Callable
@@ -29,12 +29,12 @@ def hole_cost(env: gym.Env[Any, Any]) -> Cost:
 
 
 def cliff_cost(env: gym.Env[Any, Any]) -> Cost:
-    """CliffWalking: 1 for stepping off the cliff, which pays −100."""
+    """CliffWalking: 1 for stepping off the cliff (reward −100)."""
     return lambda s, a, t, r: float(r <= -100)
 
 
 def illegal_cost(env: gym.Env[Any, Any]) -> Cost:
-    """Taxi: 1 for an illegal pickup or drop-off, which pays −10."""
+    """Taxi: 1 for an illegal pickup or drop-off (reward −10)."""
     return lambda s, a, t, r: float(r <= -10)
 
 

@@ -5,14 +5,15 @@
     TRPO    D = E_{d_k} KL(π ‖ π_k)
     CPO     the same, and 𝔸_c(π) ≤ slack, which is negative where a limit is violated
     C-TRPO  D = E_{d_k} KL(π ‖ π_k) + Σ_i β_i Ψ_i(𝔸_{c_i}(π))
-The surrogates are linear in π and every D is convex, so the solution is
-π ∝ π_k exp(μ A_r − κ·A_c): for a given reward weight μ the cost weights κ [K] minimise a smooth
-convex dual, and D grows with μ, which leaves one root to find.
 
-Recovery reduces the violated costs inside the KL ball and ignores the reward: C-TRPO does so
-wherever a limit is violated, since the barrier is defined on the safe side only; CPO only if no
-policy of the ball is predicted safe (case 0). From a violated limit within reach it takes the best
-of the policies predicted safe (case 1).
+The surrogates are linear in π and every D is convex, so the solution is π ∝ π_k exp(μ A_r − κ·A_c).
+For a given reward weight μ the cost weights κ [K] minimise a smooth convex dual. D grows with μ, so
+one root remains to be found.
+
+Recovery reduces the violated costs inside the KL ball and ignores the reward. C-TRPO recovers
+whenever a limit is violated, since the barrier is defined on the safe side only. CPO recovers only
+if no policy of the ball is predicted safe (case 0). If some policy of the ball is predicted safe,
+the best of these is taken (case 1).
 """
 
 from dataclasses import dataclass
@@ -31,9 +32,9 @@ from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, policy_ad
 Method = Literal["trpo", "cpo", "ctrpo"]
 _root: Any = brentq
 MAX_TILT = 60.0
-"""Largest |log π/π_k|: beyond it an update would make actions impossible for ever."""
+"""Largest |log π/π_k|: beyond it probabilities of actions would underflow to 0."""
 MAX_WEIGHT = 1e4
-"""Largest μ·max|A|: beyond it μ A_r − κ·A_c loses its digits where cost and reward go together."""
+"""Largest μ·max|A|: beyond it μ A_r − κ·A_c loses its digits if cost and reward are parallel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class UpdateResult:
     kl: float
     """E_{d_k} KL(π ‖ π_k)."""
     divergence: float
-    """What the region bounds; equals the radius unless the optimum lies inside."""
+    """The divergence of the region; equals the radius unless the optimum is inside."""
     recovering: bool
     """Whether the reward was ignored, to reduce violated costs."""
 
@@ -101,7 +102,7 @@ def _recovery_weights(cmdp: FiniteCMDP, old: ExactValues) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Inner:
-    """max_π μ 𝔸(π) − D(π), for the constraints that are kept."""
+    """max_π μ 𝔸(π) − D(π), for the constraints with barriers or hard limits."""
 
     old: ExactValues
     objective: Floats
@@ -188,7 +189,7 @@ class _Inner:
 
 
 def _widest(inner: _Inner, radius: float) -> Floats:
-    """Raise μ until the region is used up, or until the policy is as good as deterministic."""
+    """Increase μ until the divergence equals the radius, or the policy is nearly deterministic."""
     at = lambda log_mu: inner.solve(float(np.exp(log_mu)))
     excess = lambda log_mu: inner.distance(at(log_mu)) - radius
     largest = float(np.max(np.abs(inner.objective)))

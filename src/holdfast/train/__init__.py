@@ -4,8 +4,8 @@
     for epoch in train(run, env):        # everything is a function of (run, env)
         print(epoch.metrics["ep_return"], epoch.metrics["ep_cost"])
 
-Randomness has an address: every draw comes from (seed, epoch, purpose), so resuming needs the state
-of one epoch and no generator. Logging and saving are loop bodies; the usual one is
+Every random draw is a function of (seed, epoch, purpose), so resuming needs the state of one epoch
+and no generator. Logging and saving belong into the body of the loop; the usual one is
 `holdfast.runs.training.train_in_folder`.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from holdfast.core.policies import Policy
 from holdfast.envs.base import OnProgress, VecEnv
 from holdfast.run import Run
-from holdfast.train.environment import Spaces, claims, refuse_biased, refuse_untold
+from holdfast.train.environment import Spaces, claims, refuse_biased, refuse_untestable
 from holdfast.train.epoch import (
     TrainingError,
     advantages_of,
@@ -49,23 +49,23 @@ from holdfast.train.state import (
 from holdfast.train.update import make_update
 
 SHOWN = ("ep_return", "ep_cost", "cost_regret_raw")
-"""Of the metrics, what the repr of an epoch shows."""
+"""The metrics in the repr of an epoch."""
 
 
 @dataclass(frozen=True, repr=False)
 class Epoch:
-    """One pass of the loop: what happened and where it leads."""
+    """One pass of the loop: its metrics and the state after it."""
 
     index: int
-    """From 1."""
+    """The number of the epoch; the first is 1."""
     env_steps: int
     metrics: dict[str, float | int]
     state: State
     """`train(run, env, state)` continues from here."""
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{n} {self.metrics[n]:.4g}" for n in SHOWN if n in self.metrics)
-        return f"Epoch({self.index}, {self.env_steps:,} steps, {said})"
+        metrics = ", ".join(f"{n} {self.metrics[n]:.4g}" for n in SHOWN if n in self.metrics)
+        return f"Epoch({self.index}, {self.env_steps:,} steps, {metrics})"
 
 
 def train(
@@ -73,12 +73,12 @@ def train(
 ) -> Generator[Epoch]:
     """Epochs of a run, from the start or from a state.
 
-    `on_progress` is told, now and then within an epoch, how many steps the run has made.
+    `on_progress` is called from time to time within an epoch with the run's number of steps.
     """
     spaces = Spaces.of(run, env)
     limits = np.array([claim.bound for claim in claims(run, spaces.limits)])
     refuse_biased(run, env)
-    refuse_untold(run, env)
+    refuse_untestable(run, env)
     state = state or first_state(run, spaces)
     estimate, update = compiled_estimate(run), make_update(run.algorithm)
     stitch = resets_each_epoch(run, env)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environments of a run: opened, measured against its settings, described."""
+"""Open the environments of a run, check them against its settings, and describe them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ from holdfast.own_barrier import ensure_barrier
 from holdfast.run import Run, divisible
 
 FEWEST_EPISODES, FEWEST_EPOCHS, UNKNOWN_LENGTH = 20, 10, 1000
-"""Episodes of an epoch and epochs of a run that epochs are fitted to; steps of an episode without
-a time limit."""
+"""Targets for the length of epochs: episodes in an epoch, epochs in a run, and the assumed steps of
+an episode without a time limit.
+"""
 
 
 @dataclass(frozen=True)
 class Spaces:
-    """What a policy needs to know of its environment."""
+    """Spaces, limits and budgets of an environment, as a policy needs them."""
 
     observation: gym.spaces.Box
     action: gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiDiscrete
     limits: dict[str, float]
     """Limit of each constraint, in the environment's order."""
     native_observation: gym.Space[Any]
-    """As the environment gives them, before they are made flat."""
+    """Observations before they are flattened."""
     native_action: gym.Space[Any]
-    """As the environment takes them."""
+    """Actions in the environment's own form."""
     budgets: tuple[str, ...] = ()
-    """Costs of whose budgets the share that is left stands behind each observation."""
+    """Names of the costs whose remaining budget is appended to each observation."""
 
     @classmethod
     def of(cls, run: Run, env: VecEnv) -> Spaces:
@@ -49,15 +50,15 @@ class Spaces:
         return cls(*own, limits, *native_spaces(env), env.facts.budget_names)
 
     def with_left(self, flat: NDArray[Any], left: Any) -> NDArray[Any]:
-        """Flat observations [n, O] with the shares of the budgets that are left behind them."""
+        """Flat observations [n, O] with the remaining shares of the budgets appended."""
         if not self.budgets and left is None:
             return flat
         wanted = (len(flat), len(self.budgets))
         named = f"[{', '.join(self.budgets)}]"
         if left is None or not self.budgets:
             raise ValueError(
-                f"this policy acts on what is left of {named}: pass budget=, for each the share "
-                "(b - cost so far) / b."
+                f"this policy observes the remaining budget of {named}: pass budget=, the share "
+                "(b - cost so far) / b of each."
                 if self.budgets
                 else "this policy has no budget: leave budget= out."
             )
@@ -71,7 +72,7 @@ class Spaces:
         return np.concatenate([flat, shares.astype(flat.dtype)], 1)
 
     def fits(self, other: Spaces) -> bool:
-        """Whether a policy that learned here can act there, under constraints of the same names."""
+        """Whether the policy can act there: equal spaces and names of constraints."""
         same = self.observation.shape == other.observation.shape and self.action == other.action
         return same and tuple(self.limits) == tuple(other.limits)
 
@@ -88,7 +89,7 @@ class Spaces:
 
 
 def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
-    """[K] the limit of each of the environment's constraints: b, whatever it is a limit on."""
+    """[K] the number b of each constraint's limit, on a mean, a tail or a chance."""
     unknown = [name for name in run.limits if name not in env.cost_names]
     if unknown:
         raise ValueError(
@@ -115,7 +116,7 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
 
 
 def _choice(missing: Sequence[str], parts: Sequence[str]) -> str:
-    """What has no limit, and the arguments that give it one."""
+    """The costs without a limit, and the arguments that set one."""
     names = parts or missing
     each = "{" + ", ".join(f"{name!r}: NUMBER" for name in names) + "}"
     declares = f"declares no limit for {_listed(names)}"
@@ -131,13 +132,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def claims(run: Run, limits: Mapping[str, float]) -> tuple[Limit, ...]:
-    """What is bounded of each constraint, in the order of the resolved limits."""
+    """The limit of each constraint with its kind, in the order of the resolved limits."""
     kinds = run.kinds
     return tuple(kinds.get(name, Limit(limit)) for name, limit in limits.items())
 
 
-def refuse_untold(run: Run, env: VecEnv) -> None:
-    """Limits beyond the mean on what cannot show whether they hold."""
+def refuse_untestable(run: Run, env: VecEnv) -> None:
+    """Refuse limits beyond the mean if too few episodes are available to test them."""
     beyond = {name: limit for name, limit in run.kinds.items() if limit.kind != "mean"}
     missing = [name for name in beyond if name not in env.facts.budget_names]
     if missing:
@@ -150,21 +151,21 @@ def refuse_untold(run: Run, env: VecEnv) -> None:
         if longest is not None and POOL * run.epoch_steps < limit.fewest * longest:
             needed = -(-limit.fewest * longest // (POOL * run.num_envs)) * run.num_envs
             raise ValueError(
-                f"the limit {name}={limit} cannot be told by fewer than {limit.fewest:,} episodes, "
-                f"and {POOL} epochs of {run.epoch_steps} steps may hold only "
+                f"the limit {name}={limit} cannot be tested with fewer than {limit.fewest:,} "
+                f"episodes, and {POOL} epochs of {run.epoch_steps} steps may have only "
                 f"{POOL * run.epoch_steps // longest}: raise epoch_steps to {needed}, or name a "
                 "share that is less rare."
             )
 
 
 Given = tuple[EnvSource | VecEnv | None, CostFunction | str | None]
-"""Environment and cost function, as a user passes them."""
+"""Environment and cost function in the forms that a user can pass."""
 
 
 def sources(
     run: Run, env: EnvSource | VecEnv | None, cost: CostFunction | str | None, trusted: bool
 ) -> tuple[EnvSource | VecEnv, CostFunction | str | None]:
-    """The environment and cost function that are given, else what the run names, with consent."""
+    """The given environment and cost function, else those that the run names, with consent."""
     named = [name for name, given in ((run.env, env), (run.cost, cost)) if given is None]
     refuse_untrusted(named, run.env_args if env is None else {}, trusted)
     refuse_unnamed(*named)
@@ -180,11 +181,11 @@ def open_env(
     trusted: bool = False,
     cluster: str | None = None,
 ) -> VecEnv:
-    """The batch of environments that a run asks for; `to_evaluate`: not to train.
+    """The batch of environments of a run; `to_evaluate`: for evaluation, not for training.
 
-    Without `env` (and `cost`) it is what the run names. Where that runs code of the user's the run
-    must be `trusted`: the user wrote it, or allows it. So is a barrier that it names looked up.
-    Its workers may be on a `cluster`.
+    Without `env` (and `cost`) they are loaded by the names in the run. If that runs code outside of
+    Holdfast, the run must be `trusted`: the user wrote it or allows it. The same holds for a
+    barrier by name. The workers may be on a `cluster`.
     """
     if not to_evaluate:
         ensure_barrier(run.algorithm, trusted)
@@ -206,10 +207,11 @@ def open_env(
 
 
 def with_fitting_epochs(run: Run, env: VecEnv) -> Run:
-    """The run with epochs that fit an environment of the user's; tasks of ours keep theirs.
+    """The run with epochs fitted to a foreign environment; native tasks keep the default.
 
-    At least 20 episodes, or one of each environment, and otherwise at most a tenth of the run and
-    not more than the default. Where no time limit is declared episodes may have 1000 steps.
+    An epoch has at least 20 episodes, or one of each environment. Otherwise it is at most a tenth
+    of the run and at most the default. Without a declared time limit episodes are assumed to have
+    1000 steps.
     """
     if is_task(run.env):
         return run
@@ -220,12 +222,12 @@ def with_fitting_epochs(run: Run, env: VecEnv) -> Run:
 
 
 def steps_in_lockstep(run: Run) -> bool:
-    """Whether the loop steps the batch: the published ways of seeing an observation need it."""
+    """Whether the loop itself steps the batch, as running observation statistics require."""
     return run.statistics == "running" or run.raw_final_obs
 
 
 def describe_acting(run: Run, env: VecEnv) -> str:
-    """How a run collects its experience, in a line."""
+    """A line on how a run collects its experience."""
     facts = env.facts
     where = f"in {facts.workers} worker processes" if facts.workers > 1 else "in this process"
     where = facts.place or where
@@ -235,7 +237,7 @@ def describe_acting(run: Run, env: VecEnv) -> str:
 
 
 def refuse_biased(run: Run, env: VecEnv) -> None:
-    """Settings under which no estimate of an episode's cost could be right."""
+    """Refuse settings that bias every estimate of an episode's cost."""
     if run.epoch_reset == "always" and run.cost_estimate == "window":
         raise ValueError(
             "epoch_reset='always' cannot be used with cost_estimate='window': the window holds "
@@ -245,13 +247,13 @@ def refuse_biased(run: Run, env: VecEnv) -> None:
     limit = env.facts.time_limit
     if run.cost_estimate == "epoch" and limit is not None and steps < limit:
         raise ValueError(
-            f"{steps} steps of each environment and epoch cannot show what an episode of up to "
-            f"{limit} costs; {longer_epochs(run, limit)}"
+            f"{steps} steps of each environment and epoch are too few for the cost of an episode "
+            f"of up to {limit} steps; {longer_epochs(run, limit)}"
         )
 
 
 def longer_epochs(run: Run, steps: int) -> str:
-    """The remedy: an epoch of so many steps of each environment."""
+    """The remedy: epochs with so many steps of each environment."""
     fewer = run.epoch_steps // steps
     other = f" or lower num_envs to {fewer}" if fewer else ""
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One epoch: acting, the batch that an update learns from, and what the epoch says of itself."""
+"""One epoch: acting, the batch of the update, and the row of metrics."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from holdfast.train.state import COST_NOISE, NOISE, State, actor_of
 from holdfast.train.update import Advantages
 
 TIME_COLUMNS = ("time_rollout", "time_estimate", "time_update")
-"""Seconds of the parts of an epoch, in their order."""
+"""Columns with the seconds of the parts of an epoch, in their order."""
 CLOCK_COLUMNS = ("steps_per_second", *TIME_COLUMNS)
-"""The only columns that differ between two runs of the same (config, seed)."""
+"""The only columns that differ between two runs with the same settings and seed."""
 
 
 class TrainingError(RuntimeError):
-    """Training cannot go on; nothing before this epoch is lost."""
+    """Training cannot continue; all earlier epochs are kept."""
 
 
 def collect_epoch(
     run: Run, env: VecEnv, state: State, index: int, on_progress: OnProgress | None
 ) -> tuple[Rollout, State]:
-    """Act for an epoch; the state after it, still with the learner that acted."""
+    """Act for an epoch; returns the state after it, with the learner unchanged."""
     actor = actor_of(run, state)
     rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
     noise = actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs))
@@ -66,7 +66,7 @@ def collect_epoch(
             )
         reject_not_finite(rollout)
     except NotFinite as error:
-        raise TrainingError(f"epoch {index}: {error}; mend the environment") from None
+        raise TrainingError(f"epoch {index}: {error}; correct the environment") from None
     episodes = state.episodes.advance(rollout.reward, rollout.cost, rollout.done, run.cost_gamma)
     if np.isnan(episodes.smooth).any():
         raise TrainingError(
@@ -77,8 +77,9 @@ def collect_epoch(
     if run.cost_estimate == "epoch" and not observes_every_age(rollout.done):
         steps, idle = len(rollout.done), int((~rollout.done.any(0)).argmax())
         raise TrainingError(
-            f"epoch {index}: environment {idle} ended no episode in its {steps} steps, so episodes "
-            f"outlast an epoch and their cost is unknown; {longer_epochs(run, 2 * steps)}"
+            f"epoch {index}: environment {idle} ended no episode in its {steps} steps, so "
+            "episodes are longer than an epoch and their cost is unknown; "
+            f"{longer_epochs(run, 2 * steps)}"
         )
     normaliser = actor.normaliser or state.normaliser
     if run.statistics == "epoch":
@@ -88,7 +89,7 @@ def collect_epoch(
 
 
 def compiled_estimate(run: Run) -> Callable[..., dict[str, Array]]:
-    """The advantages and targets of a run, as its settings want them."""
+    """The advantages and targets of a run by its settings."""
     gamma, lam = (run.gamma, run.cost_gamma), (run.lam, run.cost_lam)
     return _compiled_estimate(gamma, lam, run.standardise_cost, run.cost_value_noise)
 
@@ -121,7 +122,9 @@ def advantages_of(
 
 
 def cost_seen_by_update(run: Run, cost: Floats, index: int) -> Floats:
-    """[K] what the update of an epoch takes for J_c: measured, 0 at first (D3), disturbed (D31)."""
+    """[K] the J_c of an epoch's update: the estimate, 0 in the first update (D3), with noise
+    (D31).
+    """
     if index == 1 and run.zero_first_estimate:
         return np.zeros_like(cost)
     rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, COST_NOISE]))
@@ -131,7 +134,7 @@ def cost_seen_by_update(run: Run, cost: Floats, index: int) -> Floats:
 def batch_of(
     run: Run, state: State, rollout: Rollout, limits: Floats, advantages: Advantages, index: int
 ) -> tuple[Batch, dict[str, float]]:
-    """The batch of an epoch, and how well the critics had explained its targets."""
+    """The batch of an epoch, and the critics' explained variance of its targets."""
     parts = advantages(state.learner.critics)
     explained = [float(x) for x in np.asarray(parts.pop("explained"))]
     size = rollout.reward.size
@@ -155,13 +158,13 @@ def batch_of(
 
 
 def cost_columns(run: Run, episodes: Episodes) -> slice:
-    """Where the constrained quantity stands in the rows of `Episodes`."""
+    """The constrained quantity's columns in `Episodes`."""
     k = episodes.constraints
     return slice(2, 2 + k) if run.cost_criterion == "undiscounted" else slice(2 + k, None)
 
 
 def cost_estimate(run: Run, episodes: Episodes) -> tuple[Floats, Floats, float]:
-    """([K] Ĵ_c, [K] its standard error, mean episode length), all of the estimate in use."""
+    """([K] Ĵ_c, [K] its standard error, mean episode length) of the chosen estimate."""
     columns = cost_columns(run, episodes)
     if run.cost_estimate == "window":
         known, error = episodes.smooth, episodes.smooth_error
@@ -171,15 +174,15 @@ def cost_estimate(run: Run, episodes: Episodes) -> tuple[Floats, Floats, float]:
 
 
 def measured(run: Run, state: State) -> tuple[Floats, Floats, float]:
-    """`cost_estimate` with the tail or the chance in place of a mean, where the limit is on it."""
+    """`cost_estimate` with the tail or the chance in place of the mean, if the limit is on it."""
     cost, error, length = cost_estimate(run, state.episodes)
     return *state.tally.override(cost, error), length
 
 
 def bounded_costs(run: Run, state: State, rollout: Rollout, start: Floats) -> tuple[Rollout, State]:
-    """The rollout with the costs that limits beyond the mean are on, and the state that knows them.
+    """The rollout with the costs for limits beyond the mean, and the state with their estimates.
 
-    `start` [N, 2 + 2K] are the sums of the episodes in which the epoch began.
+    `start` [N, 2 + 2K] are the sums of the unfinished episodes at the start of the epoch.
     """
     if not state.tally.beyond:
         return rollout, state
@@ -191,7 +194,7 @@ def bounded_costs(run: Run, state: State, rollout: Rollout, start: Floats) -> tu
 def excess(run: Run, episodes: Episodes, limits: Floats, tally: Tally | None = None) -> Floats:
     """[2, K] positive part of (smoothed, raw) cost minus limit in this epoch.
 
-    Of a tail or a chance: of its (pooled, raw) estimate.
+    For a tail or a chance it uses the (pooled, raw) estimate.
     """
     columns = cost_columns(run, episodes)
     both = np.stack([episodes.smooth[columns], episodes.raw[columns]])
@@ -202,7 +205,7 @@ def excess(run: Run, episodes: Episodes, limits: Floats, tally: Tally | None = N
 
 
 def next_noise(run: Run, state: State, limits: Floats) -> NoiseTime:
-    """The noise after this epoch: as set, or by what the epoch shows of its costs."""
+    """The noise after this epoch: as set, or chosen by the uncertainty of this epoch's costs."""
     if run.noise_time != "auto":
         return state.noise
     _, error, length = cost_estimate(run, state.episodes)
@@ -212,7 +215,7 @@ def next_noise(run: Run, state: State, limits: Floats) -> NoiseTime:
 def with_forecast(
     run: Run, env: VecEnv, state: State, spent: Floats | None
 ) -> tuple[State, dict[str, float]]:
-    """The state with what the update predicts [K], if it does, and the columns that tell of it."""
+    """The state with the update's predicted cost changes [K], if any, and their columns."""
     if spent is None:
         return state, {}
     forecast, realised = state.forecast.after(measured(run, state)[0], spent)
@@ -230,7 +233,7 @@ def diagnose(
     advantages: Advantages,
     metrics: Mapping[str, float],
 ) -> dict[str, float]:
-    """The columns that a run asks for about the step from `old` to `new`."""
+    """The optional columns on the step from `old` to `new`."""
     if not (run.worst_case or run.signal_share):
         return {}
     critic = run.algorithm.critic
@@ -238,28 +241,28 @@ def diagnose(
         # These advantages made the step.
         seen = advantages(new.critics)
         batch = replace(batch, adv_r=seen["adv_r"], adv_c=seen["adv_c"])
-    said: dict[str, float] = {}
+    columns: dict[str, float] = {}
     if run.worst_case:
-        said |= worst_case_columns(run, old, new, batch, metrics)
+        columns |= worst_case_columns(run, old, new, batch, metrics)
     if run.signal_share:
         made = run.algorithm
         region = made.region if isinstance(made, InTrustRegion) else TrustRegion()
-        said |= {k: float(x) for k, x in _signal_share(old.policy, batch, region).items()}
-    return said
+        columns |= {k: float(x) for k, x in _signal_share(old.policy, batch, region).items()}
+    return columns
 
 
 def worst_case_columns(
     run: Run, old: Learner, new: Learner, batch: Batch, metrics: Mapping[str, float]
 ) -> dict[str, float]:
-    """The worst that the update can do to the cost, and what the barrier leaves of the radius."""
+    """The upper bound on the cost change of an update, and the barrier's share of the radius."""
     if isinstance(run.algorithm, ComparesCosts):
         batch = in_units(batch, run.algorithm.cost_scale)
     found = _worst_case(old.policy, new.policy, batch, run.cost_gamma)
-    said = {name: float(x) for name, x in found.items()}
+    columns = {name: float(x) for name, x in found.items()}
     if isinstance(run.algorithm, InTrustRegion):
         barrier = metrics["divergence"] - metrics["kl"]
-        said["delta_beta"] = run.algorithm.region.radius - barrier
-    return said
+        columns["delta_beta"] = run.algorithm.region.radius - barrier
+    return columns
 
 
 _worst_case = jax.jit(worst_case)
@@ -267,7 +270,7 @@ _signal_share = jax.jit(signal_share, static_argnums=2)
 
 
 def beyond_columns(env: VecEnv, state: State) -> dict[str, float]:
-    """What limits beyond the mean are on, with its error: `tail`, `chance`, and a tail's ν."""
+    """Estimates for limits beyond the mean with their errors: `tail`, `chance`, and a tail's ν."""
     row, tally = dict[str, float](), state.tally
     value, error = tally.pooled() if tally.beyond else (np.zeros(0), np.zeros(0))
     for k in tally.beyond:

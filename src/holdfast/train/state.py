@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that the next epoch depends on: made, started by a seeded reset, or restored."""
+"""The training state: make it, start it by a seeded reset, or restore it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from holdfast.run import Run
 from holdfast.train.environment import Spaces, claims
 
 INIT, NOISE, VALUE_NOISE, UPDATE, RESET, COST_NOISE, EVALUATION = range(7)
-"""Purposes of randomness."""
+"""Purposes of random draws."""
 
 
 def key_of(run: Run, epoch: int, purpose: int) -> Array:
-    """The address of a draw."""
+    """The random key of (seed, epoch, purpose)."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), epoch), purpose)
 
 
 @dataclass(frozen=True)
 class State:
-    """All that the next epoch depends on."""
+    """The training state: all inputs of the next epoch."""
 
     epoch: int
     learner: Learner
@@ -49,23 +49,26 @@ class State:
     regret: Floats
     """[2, K] summed positive parts of (smoothed, raw) cost minus limit."""
     forecast: Forecast
-    """The change of the costs that the last update predicts, and how earlier ones came true."""
+    """The last update's predicted cost changes, and the earlier ones beside the realised
+    changes.
+    """
     obs: Floats
-    """[N, O] what the policy acts on next, as the environment gave it."""
+    """[N, O] the current observations, not normalised."""
     memory: Float32
-    """[N, memory] what the policy remembers of the steps before; 0 where an episode begins."""
+    """[N, memory] the memory of a recurrent policy; 0 at the start of an episode."""
     tally: Tally
-    """Of limits beyond the mean; empty where there are none."""
+    """Estimates for limits beyond the mean; empty without such limits."""
     noise: NoiseTime
-    """How long the noise of the next epoch lasts."""
+    """The correlation time of the next epoch's action noise."""
     env: Snapshot | None
-    """None: the environment cannot be put back, so the next epoch starts with a seeded reset."""
+    """None: the environment cannot be restored, so the next epoch starts with a seeded reset."""
 
 
 def first_state(run: Run, spaces: Spaces, shapes_only: bool = False) -> State:
     """Fresh networks and statistics; the environments are not reset yet.
 
-    With `shapes_only` networks are shapes and types without numbers: to read a checkpoint by.
+    With `shapes_only` networks contain shapes and types without numbers, as a template for reading
+    a checkpoint.
     """
     size, (acting, judging) = spaces.observation.shape[0], networks(run, spaces)
     constraints = len(spaces.limits)
@@ -102,7 +105,7 @@ def _compiled_learner(
     hidden: tuple[int, ...],
     constraints: int,
 ) -> Callable[[Array], Learner]:
-    """A key → fresh networks. Compiled: once, instead of once for every small operation."""
+    """A key → fresh networks, as one compiled function instead of many small ones."""
 
     def learner_of(key: Array) -> Learner:
         policy_key, critic_key = jax.random.split(key)
@@ -118,11 +121,11 @@ def _compiled_learner(
 
 
 LARGEST = 10**9
-"""Numbers in a network, or in one step of all environments."""
+"""Largest number of weights in a network, or of numbers in one step of all environments."""
 
 
 def refuse_huge(run: Run, spaces: Spaces, network: Network) -> None:
-    """What no machine could hold is refused before it is allocated."""
+    """Refuse networks and batches that are too large, before they are allocated."""
     last = max(outputs(spaces.action), len(spaces.limits))
     widths = [spaces.observation.shape[0], *run.hidden, last]
     weights = sum(a * b for a, b in network.shapes(widths[0], run.hidden, widths[-1]))
@@ -135,9 +138,9 @@ def refuse_huge(run: Run, spaces: Spaces, network: Network) -> None:
 
 
 def networks(run: Run, spaces: Spaces) -> tuple[Network, Network]:
-    """Of the policy and of its critics.
+    """Layer widths of the policy and of its critics.
 
-    Critics have no memory of their own: they read the policy's beside the observation.
+    Critics have no memory of their own: the policy's memory is part of their input.
     """
     plain = Network(run.activation)
     if run.encoder == "gru":
@@ -178,7 +181,9 @@ def bounded(space: gym.spaces.Box) -> bool:
 
 
 def first_view(network: Network, spaces: Spaces) -> Normaliser:
-    """Statistics to begin with; beside images they stay, and map a pixel's bounds to [0, 1]."""
+    """Initial observation statistics; with images they are constant and map a pixel's bounds to [0,
+    1].
+    """
     size = spaces.observation.shape[0]
     if not network.channels:
         return Normaliser.create(size)
@@ -199,16 +204,16 @@ def first_view(network: Network, spaces: Spaces) -> Normaliser:
 
 
 BEYOND = 1e6
-"""A bound as far away says nothing of the numbers that occur."""
+"""A bound beyond this is not used as a scale of the observation."""
 
 
 def outputs(space: gym.Space[Any]) -> int:
-    """How many numbers a policy's network gives for such an action."""
+    """The number of outputs of a policy's network for an action space."""
     return sum(choices(space)) or math.prod(space.shape or ())
 
 
 def choices(space: gym.Space[Any]) -> tuple[int, ...]:
-    """Of each component of an action, which a Categorical policy takes; none for a Gaussian's."""
+    """Number of choices of each component of a discrete action; empty for a Gaussian policy."""
     if isinstance(space, gym.spaces.Box):
         return ()
     if isinstance(space, gym.spaces.Discrete):
@@ -222,7 +227,9 @@ def choices(space: gym.Space[Any]) -> tuple[int, ...]:
 
 
 def reset_state(run: Run, env: VecEnv, state: State, epoch: int) -> State:
-    """After a seeded reset: the seed itself at first, then one for each epoch."""
+    """The state after a seeded reset: the first uses the run's seed, later ones a seed of the
+    epoch.
+    """
     seed = run.seed
     if epoch > 1:
         address = np.random.SeedSequence([run.seed, epoch, RESET])
@@ -236,31 +243,31 @@ def reset_state(run: Run, env: VecEnv, state: State, epoch: int) -> State:
 
 
 def restore_state(run: Run, env: VecEnv, state: State) -> State:
-    """The environments as they were when the state was taken."""
+    """Restore the environments to their state in the checkpoint."""
     if state.env is None:
         return reset_state(run, env, state, state.epoch + 1)
     try:
         return replace(state, obs=env.restore(state.env))
     except NotReproducible as error:
         warnings.warn(
-            f"{error} The run goes on with new episodes, and from here on differs from one that "
-            "was never stopped.",
+            f"{error} The run continues with new episodes, so its later epochs differ from those "
+            "of an uninterrupted run.",
             stacklevel=2,
         )
         return reset_state(run, env, state, state.epoch + 1)
 
 
 def resets_each_epoch(run: Run, env: VecEnv) -> bool:
-    """Whether epochs start with a seeded reset: by choice, or as the env cannot be put back.
+    """Whether epochs start with a seeded reset: by setting, or since the env cannot be restored.
 
-    Not with the window of finished episodes, which would miss the long ones that a reset cuts.
+    Never with the window of finished episodes, because resets cut long episodes.
     """
     needed = not env.can_snapshot and run.cost_estimate == "epoch"
     return run.epoch_reset == "always" or (run.epoch_reset == "auto" and needed)
 
 
 def actor_of(run: Run, state: State) -> Actor:
-    """The policy of a state, with its view of observations, in NumPy."""
+    """The policy of a state with its observation statistics, in NumPy."""
     scaled = run.statistics != "none" or run.encoder == "cnn"
     seen = state.normaliser if scaled else None
     actor = numpy_actor(state.learner.policy, seen, run.clip_actions == "always")
@@ -268,7 +275,7 @@ def actor_of(run: Run, state: State) -> Actor:
 
 
 def numpy_actor(policy: Policy, normaliser: Normaliser | None = None, clip: bool = False) -> Actor:
-    """The actor that does what `policy` says."""
+    """The actor with the parameters of `policy`."""
     layers = tuple((np.asarray(w), np.asarray(b)) for w, b in policy.layers)
     if isinstance(policy, Gaussian):
         std = np.exp(np.asarray(policy.log_std))

@@ -6,10 +6,10 @@
 
 By default the critics come first (`critic_first`): they are fitted to the epoch, the epoch's
 advantages are computed again with the fitted critics, and then the policy takes its step. Without
-that, or where an epoch has fewer samples than a critic has parameters, fit and step run at the
-same time: the fit is a chain of small products that keeps one core busy, the step is wide. Each is
-a function of its arguments alone, so the order in which they end cannot change a bit. Only a fit
-that takes the norm of the policy's gradient (`critic_stale_norm`) waits for the step.
+`critic_first`, or if an epoch has fewer samples than a critic has parameters, fit and step run in
+parallel. The fit is a chain of small products that uses one core; the step uses all of them. Both
+are pure functions, so the order in which they end cannot change a bit. Only a fit with the norm of
+the policy's gradient (`critic_stale_norm`) waits for the step.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from holdfast.process import shared
 Fit = Callable[[Critics, Batch, Minibatches, Array | None], tuple[Critics, Metrics]]
 
 Advantages = Callable[[Critics], dict[str, Array]]
-"""What `core.estimate` makes of an epoch with these critics."""
+"""Advantages and targets of an epoch by these critics (`core.estimate`)."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """The compiled parts of an update; a call makes the whole of it."""
+    """The compiled parts of an update; a call runs the whole update."""
 
     improve: Callable[[Learner, Batch, Array], Improvement]
-    """Takes the update's key."""
+    """The step of the policy, with the update's key."""
     fit: Fit | None = None
     """None: critics learn in the policy's own minibatches, so `improve` returns them too."""
     minibatches: Callable[[Array, Batch], Minibatches] | None = None
-    """The update's key and a batch → what the fit goes through."""
+    """The update's key and a batch → the minibatches of the fit."""
     fit_waits: bool = False
-    """The norm of the policy's gradient counts in the fit (D7), so that comes second."""
+    """The fit uses the norm of the policy's gradient (D7), so it comes second."""
     fit_first: Callable[[Critics, int], bool] = lambda *_: False
-    """Whether the policy improves by what critics, fitted to so many samples, see."""
+    """Whether critics are fitted before the policy's step, with so many samples."""
 
     def __call__(
         self, learner: Learner, batch: Batch, key: Array, advantages: Advantages | None = None
     ) -> tuple[Learner, Metrics, Array | None]:
-        """The learner after the update, its metrics, and [K] the cost changes it predicts, if any.
+        """The learner after the update, its metrics, and [K] its predicted cost changes, if any.
 
-        Where critics come first it takes the advantages as a function of critics too; without it
-        the advantages stay as they are (exact ones need no critics).
+        `advantages` computes them again after a fit that comes first. Without it the batch's
+        advantages are used, as for exact ones, which need no critics.
         """
         improve, fit, minibatches = self.improve, self.fit, self.minibatches
         if fit is None or minibatches is None:
@@ -81,7 +81,7 @@ class Update:
 
 @shared
 def make_update(algorithm: Algorithm) -> Update:
-    """The update of an algorithm: its step of the policy, and the fit of the critics around it."""
+    """The update of an algorithm: its step of the policy and the fit of the critics."""
     critic = algorithm.critic
     if not isinstance(critic, CriticFit):
         return Update(jax.jit(algorithm.improve))
@@ -107,7 +107,9 @@ def make_update(algorithm: Algorithm) -> Update:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Each critic by one call of one compiled function: the bits do not depend on the cores."""
+    """Fit each critic by a call of one compiled function, so the bits do not depend on the
+    cores.
+    """
 
     fit_one: Callable[..., tuple[Critics, Metrics]]
     join: Callable[[list[tuple[Critics, Metrics]]], tuple[Critics, Metrics]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study found, in one page: every trial, the winner, and the commands that go on from it."""
+"""The page of a study: every trial, the winner, and commands that continue with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ STYLE = (
 
 
 def command_of(run: Run) -> str:
-    """`holdfast train ...` for a run: what it has other than its algorithm's defaults."""
+    """`holdfast train ...` for a run, with the settings that differ from the algorithm's
+    defaults.
+    """
     plain = make_run(run.name, run.preset, env=run.env)
     usual = {setting.path: setting.value for setting in leaves(plain)}
     words = ["holdfast", "train", run.name, run.env]
@@ -52,21 +54,23 @@ def command_of(run: Run) -> str:
 
 
 def suite_of(study: Study, best: Trial, seeds: Sequence[int]) -> str:
-    """A suite as TOML: the winner and the settings it began with, on seeds that chose nothing."""
+    """A suite as TOML: the winner and the initial settings, on seeds that the search did not
+    use.
+    """
     run = tuned(study.run, study.space, best.params)
     known = {setting.path: setting.value for setting in leaves(study.run)}
     plain = make_run(run.name, run.preset, env=run.env)
     usual = {setting.path: setting.value for setting in leaves(plain)}
-    told = ("env", "seed", "steps", "preset", "name")
+    shown_elsewhere = ("env", "seed", "steps", "preset", "name")
     shared = {
         s.name: s.value
         for s in leaves(study.run)
-        if s.name not in told and usual.get(s.path) != s.value
+        if s.name not in shown_elsewhere and usual.get(s.path) != s.value
     }
     found = {s.name: s.value for s in leaves(run) if known.get(s.path) != s.value}
     shared = {name: value for name, value in shared.items() if name not in found}
     lines = [
-        f'description = "The winner of {_plain_text(study.run.env)} beside what it began with"',
+        f'description = "The winner of {_plain_text(study.run.env)} beside the initial settings"',
         f"steps = {run.steps}",
         f"seeds = {list(seeds)}",
         f"tasks = [{_toml(run.env)}]",
@@ -100,13 +104,13 @@ def write_page(out: Path, study: Study, trials: Sequence[Trial], proof: Sequence
     title = f"{run.name} on {run.env}: {len(trials)} trials of {run.steps:,} steps"
     parts = [f"<h1>{show(title)}</h1>", _meaning(study), _picture(trials)]
     if best is not None:
-        said = "The winner" if best.safe else "No trial is safe; the one nearest to its limit"
+        heading = "The winner" if best.safe else "No trial is safe; the one nearest to its limit"
         found = f"return {best.value:.4g}, {_excess(study, best)}"
-        parts.append(f"<h2>{said}: {best.name}, {show(found)}</h2>")
+        parts.append(f"<h2>{heading}: {best.name}, {show(found)}</h2>")
         parts.append(f"<pre>{show(chr(10).join(proof))}</pre>")
         parts.append(
-            "<p>It is the best of many on one seed, so its numbers flatter it: the suite asks "
-            "seeds that chose nothing.</p>"
+            "<p>It is the best of many on one seed, so its numbers are too optimistic: the suite "
+            "uses seeds that the search did not use.</p>"
         )
     names = [d.name for d in study.space]
     head = "".join(f"<th>{show(n)}</th>" for n in ("trial", *names, "return", "excess", "state"))
@@ -129,14 +133,14 @@ def _ranked(trials: Sequence[Trial]) -> list[Trial]:
 
 def _meaning(study: Study) -> str:
     what = {
-        "regret": "the raw regret of an epoch (what its mean cost was above the limit)",
-        "tail": "what the mean cost of the last quarter is above its limit",
+        "regret": "the raw regret of an epoch (its mean cost above the limit)",
+        "tail": "the mean cost of the last quarter above its limit",
     }[study.constraint]
     space = "; ".join(map(str, study.space))
     return (
         f"<p>Searched: {html.escape(space)}. <em>Return</em>: mean of the last quarter of a run. "
         f"<em>Excess</em>: {what}, in units of the limit; a trial is safe at {study.allow:g} or "
-        "less. A trial is stopped where its return falls behind the median of the safe ones before "
+        "less. A trial is stopped when its return falls below the median of the safe ones before "
         "it.</p>"
     )
 
@@ -175,7 +179,7 @@ def _picture(trials: Sequence[Trial]) -> str:
     colours = [SAFE if trial.safe else LIMIT for trial in done]
     left.scatter([t.excess for t in done], [t.value for t in done], c=colours, s=22)
     left.axvline(0, color=LIMIT, ls="--", lw=1)
-    left.set(xlabel="excess beyond what is allowed", ylabel="return of the last quarter")
+    left.set(xlabel="excess above the allowed one", ylabel="return of the last quarter")
     for trial in trials:
         if trial.curve.size:
             colour = SAFE if trial.safe else LIMIT if trial in done else STOPPED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training the trials of a study: wave after wave through the one scheduler of `bench`."""
+"""Training the trials of a study in waves, by the scheduler of `bench`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Job = TypeVar("Job")
 
 @dataclass
 class Stopping(Generic[Job]):
-    """An engine that ends a job once the curve of its trial has fallen behind."""
+    """An engine that ends a job once the curve of its trial has fallen below the median."""
 
     engine: Engine[Job]
     behind: Callable[[str], bool]
-    """Whether the trial of that name is to be stopped."""
+    """Whether the trial of that name must be stopped."""
     names: dict[Job, str] = field(default_factory=dict[Job, str])
     stopped: set[Job] = field(default_factory=set[Job])
 
@@ -57,13 +57,14 @@ def search(
     out: Path,
     count: int,
     board: Callable[[Sequence[Cell]], Board],
-    told: Callable[[Trial], None],
+    on_trial: Callable[[Trial], None],
     retries: int,
     engine: Engine[Job],
 ) -> tuple[list[Trial], dict[str, str]]:
-    """Train until `count` trials have ended; all trials, and why some of them failed.
+    """Train until `count` trials have ended; returns all trials, and the reasons of failures.
 
-    `asked` are the parameters of those that were begun before. `told` is given each as it ends.
+    `asked` are the parameters of trials that were started before. `on_trial` is called with each at
+    its end.
     """
     failed: dict[str, str] = {}
     while True:
@@ -93,4 +94,4 @@ def search(
             shown.close()
         after = read_trials(out, study, asked)
         for trial in wave:
-            told(after[trial.number])
+            on_trial(after[trial.number])

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study searches: settings of a run, each with its range.
+"""The search space of a study: settings of a run, each with its range.
 
     radius               the setting's own range, from its default and what the setting accepts
     radius=0.001..0.1    from .. to; by factors where the second is at least ten times the first
     barrier=log,entropy  one of these
 
-The own range of a number is a tenth of its default to ten times it (a quarter to four times for
-whole numbers). Where that would leave what the setting accepts, as with γ = 0.99, it is 1 − γ that
-goes from a tenth to ten times. A switch and a named choice have all their values.
+The own range of a number is from a tenth of its default to ten times it (a quarter to four times
+for whole numbers). If the setting does not accept these, as with γ = 0.99, the range of 1 − γ is
+from a tenth to ten times. A switch and a named choice have all their values.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from holdfast.settings import Setting, choices, converted, leaves, nearest, show
 
 Param = float | int | str | bool
 USUAL = ("radius", "beta", "cost_lam", "learning_rate", "penalty")
-"""Settings that are searched where none are named, those of them that the algorithm has."""
+"""Settings that are searched by default, if the algorithm has them."""
 FIXED = ("env", "seed", "steps", "name", "preset", "origin", "cost", "cost_limit", "env_args")
-"""What would change the question instead of the answer, or where its answer comes from."""
+"""Settings that cannot be searched: they define the task, or the computation of its results."""
 WIDE = 10.0
 """A range of at least this factor is searched by factors."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One setting and where it may lie."""
+    """One setting and its range."""
 
     name: str
     low: float = 0.0
@@ -50,11 +50,11 @@ class Dimension:
         return f"{self.name} in {ends[0]:g} .. {ends[1]:g}{', by factors' if self.log else ''}"
 
     def setting(self, param: Param) -> Param:
-        """The setting's value of what was sampled."""
+        """The setting's value for a sampled parameter."""
         return 1 - float(param) if self.complement else param
 
     def distribution(self, optuna: Any) -> Any:
-        """Optuna's."""
+        """Optuna's distribution."""
         kinds = optuna.distributions
         if self.options:
             return kinds.CategoricalDistribution(self.options)
@@ -64,7 +64,7 @@ class Dimension:
 
 
 def parse_space(run: Run, words: Sequence[str]) -> tuple[Dimension, ...]:
-    """The search space that a command line describes, every end of it tried on the run."""
+    """The search space of a command line; all ends of ranges are checked on the run."""
     known = {setting.name: setting for setting in leaves(run)}
     chosen = list(words) or [name for name in USUAL if name in known]
     if not chosen:
@@ -108,7 +108,7 @@ def own_range(run: Run, setting: Setting) -> Dimension:
             far = min((1 - value) * WIDE, 1 - 1e-3)
             return Dimension(name, (1 - value) / WIDE, far, log=True, complement=True)
     raise ValueError(
-        f"--search {name}: its default is {shown(value)}, from which no range follows; give one, "
+        f"--search {name}: its default is {shown(value)}, which implies no range; give one, "
         f"such as {name}=LOW..HIGH or {name}=ONE,OTHER."
     )
 
@@ -131,7 +131,7 @@ def _given(setting: Setting, text: str, word: str) -> Dimension:
 
 
 def _value(setting: Setting, text: str, word: str) -> Param:
-    """A value as the command line spells it."""
+    """A value in the notation of the command line."""
     try:
         plain = json.loads(text)
     except ValueError:

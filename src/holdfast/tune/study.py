@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study: what was asked of Optuna, and what the run folders answer.
+"""A study: the search by Optuna, and the results in run folders.
 
     OUT/study.json     the run, the search space, the constraint, and the parameters of every trial
     OUT/trial-007/     an ordinary run folder
     OUT/study.html     the page
 
-Only study.json is written by a study, whole, before its trials start. Whether a trial is complete,
-was stopped by its curve or has yet to be trained follows from its run folder alone. So a study that
-is killed at any instant goes on as if it had not been: what is proposed next is a function of the
-seed and of the trials before, which come in waves of a fixed size.
+A study writes only study.json, atomically, before its trials start. The state of a trial (complete,
+stopped by its curve, or not trained) follows from its run folder alone. So a study that is killed
+at any instant continues as if uninterrupted. The next parameters are a function of the seed and of
+the trials before, in waves of a fixed size.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ from holdfast.tune.space import Dimension, Param, tuned
 Constraint = Literal["regret", "tail"]
 FORMAT = 1
 TAIL = 0.25
-"""The last share of a run that its return, and the cost of its tail, are taken from."""
+"""The last share of a run, from which its return and the cost of `tail` are taken."""
 STARTUP = 5
-"""Trials that are drawn at random, and safe ones that are complete, before any is stopped."""
+"""Number of random trials, and of complete safe ones, before any trial is stopped."""
 MOST = 10_000
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is searched, and how trials are compared."""
+    """The search space, and the comparison of trials."""
 
     run: Run
-    """What all trials share."""
+    """The run with the settings of all trials."""
     space: tuple[Dimension, ...]
     constraint: Constraint = "regret"
-    """What must stay within `allow`: the raw regret of an epoch, or the cost of the last quarter
-    above its limit; in units of the limit."""
+    """The quantity that must be at most `allow`: the raw regret of an epoch, or the cost of the
+    last quarter above its limit; in units of the limit.
+    """
     allow: float = 0.01
     wave: int = 1
-    """Trials that are proposed together, before any of them is known."""
+    """Number of trials that are proposed together, before results of any of them."""
 
     def asked(self) -> dict[str, Any]:
         """Plain data, for study.json."""
@@ -61,18 +62,18 @@ class Study:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial, as its run folder shows it."""
+    """One trial, read from its run folder."""
 
     number: int
     params: Mapping[str, Param]
-    """As they were sampled."""
+    """The sampled parameters."""
     state: Literal["waiting", "complete", "stopped"]
     curve: Array
     """[epochs] the return of each epoch so far."""
     value: float = np.nan
     """Mean return of the last quarter."""
     excess: float = np.inf
-    """What the constraint is on, above what is allowed: at most 0 is safe."""
+    """The constrained quantity minus `allow`: at most 0 is safe."""
 
     @property
     def name(self) -> str:
@@ -92,18 +93,18 @@ def cell_of(study: Study, trial: Trial) -> Cell:
 
 
 def begin(out: Path, study: Study) -> tuple[Study, list[dict[str, Param]]]:
-    """The study in a folder, with the parameters of its trials so far; another one is refused.
+    """The study in a folder, with the parameters of its trials so far; ValueError if it is another.
 
-    The size of a wave is that of the first command: it decides what is proposed.
+    The size of a wave is that of the first command, since proposals depend on it.
     """
     file = out / "study.json"
     if not file.exists():
         if out.exists() and any(not child.name.startswith(".") for child in out.iterdir()):
-            raise ValueError(f"'{out}' is not empty and holds no study: choose another --out.")
+            raise ValueError(f"'{out}' is not empty and has no study: choose another --out.")
         return study, []
     data = read_json(file)
     if data.get("format") != FORMAT or not isinstance(data.get("trials"), list):
-        raise ValueError(f"'{file}' is no study of this version: choose another --out.")
+        raise ValueError(f"'{file}' is not a study of this version: choose another --out.")
     study = replace(study, wave=max(1, int(data.get("wave", study.wave))))
     before, now = _plain(data), _plain(study.asked())
     for name in now:
@@ -111,14 +112,14 @@ def begin(out: Path, study: Study) -> tuple[Study, list[dict[str, Param]]]:
             what = "search space" if name == "space" else name
             found = _first_difference(before.get(name), now[name])
             raise ValueError(
-                f"'{out}' holds a study with another {what} ({found}): repeat the command that "
-                "began it, or choose another --out."
+                f"'{out}' has a study with another {what} ({found}): repeat its first command, or "
+                "choose another --out."
             )
     return study, list(data["trials"])
 
 
 def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON gives it back."""
+    """The data after a round trip through JSON."""
     import json
 
     return json.loads(json.dumps({k: v for k, v in data.items() if k not in ("trials", "format")}))
@@ -132,9 +133,9 @@ def _first_difference(before: Any, now: Any) -> str:
     if isinstance(before, list) and isinstance(now, list):
         names = [[str(d["name"]) for d in part if isinstance(d, dict)] for part in (before, now)]
         if names[0] != names[1]:
-            return f"{', '.join(names[0])}; asked for now: {', '.join(names[1])}"
+            return f"{', '.join(names[0])}; requested: {', '.join(names[1])}"
         return next(_first_difference(a, b) for a, b in zip(before, now, strict=True) if a != b)
-    return f"{str(before)[:80]}; asked for now: {str(now)[:80]}"
+    return f"{str(before)[:80]}; requested: {str(now)[:80]}"
 
 
 def write(out: Path, study: Study, asked: Sequence[Mapping[str, Param]]) -> None:
@@ -144,7 +145,7 @@ def write(out: Path, study: Study, asked: Sequence[Mapping[str, Param]]) -> None
 
 
 def read_trials(out: Path, study: Study, asked: Sequence[Mapping[str, Param]]) -> list[Trial]:
-    """All trials as their folders show them; each is compared with the waves before its own."""
+    """All trials from their folders; each is compared with the waves before its own."""
     found: list[Trial] = []
     for number, params in enumerate(asked):
         before = found[: number // study.wave * study.wave]
@@ -155,7 +156,7 @@ def read_trials(out: Path, study: Study, asked: Sequence[Mapping[str, Param]]) -
 def read_trial(
     out: Path, study: Study, number: int, params: Mapping[str, Param], before: Sequence[Trial]
 ) -> Trial:
-    """One trial; where its curve falls behind, what it did afterwards does not count."""
+    """One trial, cut at the epoch where its curve falls below the median."""
     folder = out / name_of(number)
     columns = read_progress(folder / "progress.csv")
     curve = columns.get("ep_return_raw", columns["ep_return"])
@@ -173,7 +174,7 @@ def read_trial(
 def _excess(
     study: Study, columns: Mapping[str, Array], limits: Mapping[str, float], last: int
 ) -> float:
-    """Regret of an epoch, or cost of the last quarter above its limit; of the worst constraint."""
+    """Regret of an epoch, or cost of the last quarter above its limit; for the worst constraint."""
     worst = -np.inf
     for name, limit in limits.items():
         end, unit = f"/{name}" if len(limits) > 1 else "", limit or 1.0
@@ -186,10 +187,10 @@ def _excess(
 
 
 def stopped_at(study: Study, curve: Array, before: Sequence[Trial]) -> int | None:
-    """The epoch at which a trial falls behind the median of the safe ones before it; or None.
+    """The epoch at which a trial falls below the median of the safe ones before it; or None.
 
-    Only safe trials are compared with: one that breaks its limit is often ahead. The first quarter
-    of a run is never judged.
+    The median is over safe trials only, because unsafe ones often have a higher return. The first
+    quarter of a run is never judged.
     """
     safe = [trial for trial in before if trial.safe]
     if len(safe) < STARTUP:
@@ -217,10 +218,10 @@ def propose(study: Study, trials: Sequence[Trial], count: int) -> list[dict[str,
     sampler = optuna.samplers.TPESampler(
         n_startup_trials=STARTUP, seed=int(_seed(study.run.seed, len(trials)))
     )
-    told = optuna.create_study(direction="maximize", sampler=sampler)
-    told.add_trials([_frozen(optuna, study, trial) for trial in trials])
+    history = optuna.create_study(direction="maximize", sampler=sampler)
+    history.add_trials([_frozen(optuna, study, trial) for trial in trials])
     space = {d.name: d.distribution(optuna) for d in study.space}
-    return [dict(told.ask(space).params) for _ in range(count)]
+    return [dict(history.ask(space).params) for _ in range(count)]
 
 
 def _seed(seed: int, trial: int) -> int:
@@ -248,7 +249,7 @@ def load_optuna() -> Any:
 
 
 def winner(trials: Sequence[Trial]) -> Trial | None:
-    """The largest return of the safe trials; where none is safe, the one nearest to its limit."""
+    """The safe trial with the largest return; if none is safe, the one nearest to its limit."""
     complete = [trial for trial in trials if trial.state == "complete"]
     safe = [trial for trial in complete if trial.safe]
     if safe:

@@ -297,7 +297,7 @@ def test_circle_pays_counter_clockwise() -> None:
     place, speed = np.array([[1.5, 0.0, 0.1]]), np.array([[0.0, 2.0]])
     none = np.zeros((1, 3))
     scene = rewards.Scene(place, speed, none, none, np.zeros(1, bool))
-    assert rewards.round_and_round(scene)[0] == pytest.approx(0.2)
+    assert rewards.tangential_speed(scene)[0] == pytest.approx(0.2)
 
 
 def test_gremlins_circle_their_place_and_float() -> None:

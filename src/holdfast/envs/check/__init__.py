@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what is wrong with an environment before a long run does, and say how to mend it.
+"""Find faults of an environment before a long run, with a remedy for each.
 
-`check_env` runs a few random episodes three times (a fresh environment, the same one again, another
-fresh one) and applies rules to what it saw. An empty list means ready to train.
+`check_env` runs a few random episodes three times (in a new environment, in the same one again, in
+another new one) and applies rules to the recorded steps. An empty list means ready to train.
 """
 
 import warnings
@@ -53,7 +53,7 @@ def check_env(
     seed: int = 0,
     max_steps: int = 10_000,
 ) -> list[Finding]:
-    """All that is wrong with an environment, the gravest first; arguments as for `make_env`."""
+    """All faults of an environment, errors first; arguments as for `make_env`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # environments warn of what is judged here
         costs: CostFunction | None = load(cost) if isinstance(cost, str) else cost
@@ -137,7 +137,9 @@ def _check_single(plan: _Plan) -> Iterator[Finding]:
 
 
 def _spaces(env: Any) -> tuple[ActionSpace | None, list[Finding]]:
-    """The plain action space (None where nothing can be run) and what is wrong with the spaces."""
+    """The plain action space (None if the environment cannot be run) and the faults of the
+    spaces.
+    """
     found: list[Finding] = []
     label, actions = label_of(env), None
     observed, acted = getattr(env, "observation_space", None), getattr(env, "action_space", None)
@@ -196,7 +198,7 @@ def _costs(plan: _Plan, label: str, seen: Recording) -> Iterator[Finding]:
 
 
 def _determinism(plan: _Plan, env: Any, actions: ActionSpace, seen: Recording) -> Iterator[Finding]:
-    """The same seed and actions again: in another environment, then in this one."""
+    """Repeat the same seed and actions in another environment, then in this one."""
     detail = len(seen.steps)
     if not is_instance(plan.source):
         other = open_single(plan.source)
@@ -239,7 +241,7 @@ def _failure_remedy(seen: Recording) -> str:
 
 
 def _split(check: str, error: Exception) -> Finding:
-    """Our own messages have the remedy after the colon."""
+    """(problem, remedy) of an error: Holdfast's own messages have the remedy after the colon."""
     problem, _, remedy = str(error).partition(": ")
     if not isinstance(error, ValueError) or not remedy:
         problem, remedy = f"{type(error).__name__}: {error}", "see the message."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What random behaviour costs: a place to start from when choosing a limit."""
+"""The costs of random actions, as a reference for choosing a limit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +22,10 @@ class Chance:
     """Episodes of uniformly random actions."""
 
     costs: dict[str, NDArray[np.float64]]
-    """[n] of each constraint, added up without discount."""
+    """Constraint → [n] cost of each episode, undiscounted."""
     lengths: NDArray[np.int64]
     in_parts: bool = False
-    """Whether the environment alone would add these costs up to one."""
+    """Whether the environment by default sums these costs to one."""
 
     def __repr__(self) -> str:
         each = ", ".join(f"{name} {x.mean():.4g}" for name, x in self.costs.items())
@@ -44,8 +44,9 @@ class Chance:
         return (
             f"Random actions cost, on average over {len(self.lengths)} episodes of "
             f"{self.lengths.mean():.4g} steps: {', '.join(each)}.\n"
-            "The limit is the mean cost of an episode that you accept. Above these figures it may "
-            "never bind; far below them it must be learned; 0 leaves a barrier no room."
+            "The limit is the mean cost of an episode that you accept. A limit above these "
+            "figures may have no effect; far below them it must be learned; 0 cannot be used with "
+            "a barrier."
             f"{how if self.in_parts else ''}"
         )
 
@@ -57,7 +58,9 @@ def suggest_limit(
     constraints: Sequence[str] | None = None,
     cost: CostFunction | str | None = None,
 ) -> Chance:
-    """What random actions cost, to choose a limit by; of several costs each. Print it."""
+    """The costs of random actions, for choosing a limit; each of several costs. Print the
+    result.
+    """
     count = 1 if is_given(env) else 10
     envs = make_env(env, count, env_args=env_args, constraints=constraints, cost=cost)
     parts = envs.facts.cost_parts
@@ -73,7 +76,9 @@ def suggest_limit(
 
 
 def cost_of_chance(env: VecEnv, episodes: int = 100, seed: int = 0) -> Chance:
-    """Rounds of one episode for each environment: the first to end would be the short ones."""
+    """Rounds of one episode for each environment, as the first episodes to end would be the short
+    ones.
+    """
     rows: list[NDArray[np.float64]] = []
     rng, n = np.random.default_rng(seed), env.num_envs
     steps = (env.step(sample_actions(env.action_space, n, rng)) for _ in count())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an environment did under fixed random actions, and what is wrong with that."""
+"""Recorded steps of an environment under fixed random actions, and the faults found."""
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -21,7 +21,7 @@ from holdfast.envs.foreign.spaces import dtype_of, sample_actions, to_native
 
 @dataclass
 class Recording:
-    """Grows while the environment runs, so that what preceded a failure is kept."""
+    """A recording that grows while the environment runs, so that it is complete up to a failure."""
 
     firsts: list[Any] = field(default_factory=list[Any])
     """The first observation of each episode."""
@@ -31,14 +31,16 @@ class Recording:
     """Length and last step of each completed episode."""
     total: int = 0
     after_end: Transition | None = None
-    """What a step without reset returned after the first end; None where it raised or none was."""
+    """The result of a step without reset after the first end; None if it raised or no episode
+    ended.
+    """
     changed_action: bool = False
     failure: Exception | None = None
     failed_in: str = ""
 
 
 EPISODES = 5
-"""Enough to see ends of all kinds."""
+"""Whether it contains enough ends of episodes."""
 
 
 def record(env: Any, actions: ActionSpace, seed: int, detail: int, limit: int) -> Recording:
@@ -52,7 +54,7 @@ def record(env: Any, actions: ActionSpace, seed: int, detail: int, limit: int) -
 
 
 def same(a: Recording, b: Recording) -> bool:
-    """Whether two recordings hold the same numbers."""
+    """Whether two recordings are equal."""
     return (
         len(a.steps) == len(b.steps)
         and all(_equal(x, y) for x, y in zip(a.firsts, b.firsts, strict=False))
@@ -79,14 +81,14 @@ def _run(
         if step.terminated or step.truncated:
             out.episodes.append((length, step))
             if len(out.episodes) == 1:
-                out.after_end = _dare(env, obs, next(actions))
+                out.after_end = _step_after_end(env, obs, next(actions))
             out.failed_in = "reset"
             obs, length = deepcopy(reset_env(env)), 0
             out.firsts.append(obs)
 
 
-def _dare(env: Any, obs: Any, action: Any) -> Transition | None:
-    """Step on after the end; environments may well refuse."""
+def _step_after_end(env: Any, obs: Any, action: Any) -> Transition | None:
+    """Step after the end of an episode; environments may refuse."""
     try:
         return step_env(env, obs, action)
     except Exception:
@@ -94,7 +96,7 @@ def _dare(env: Any, obs: Any, action: Any) -> Transition | None:
 
 
 def _actions(native: Any, plain: ActionSpace, seed: int) -> Iterator[Any]:
-    """The corners first, where environments break, then random ones, in the native space."""
+    """Actions in the native space: first corners, where faults are likely, then random ones."""
     for action in _corners(plain):
         yield to_native(native, np.asarray(action)[None], clip=True)[0]
     rng = np.random.default_rng(seed)
@@ -115,7 +117,7 @@ def _corners(space: ActionSpace) -> list[Any]:
 
 
 def _judged(step: Transition) -> Transition:
-    """The step with no more of its info than costs."""
+    """The step with only the costs of its info."""
     return step._replace(info={k: v for k, v in step.info.items() if str(k).startswith("cost")})
 
 
@@ -134,7 +136,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault: an error stops training, a warning spoils it, a note is worth knowing."""
+    """One fault: an error stops training, a warning harms learning, a note is for information."""
 
     severity: Severity
     check: str
@@ -144,13 +146,13 @@ class Finding:
 
 
 def print_findings(findings: Sequence[Finding], console: Console | None = None) -> None:
-    """A table for people."""
+    """The faults as a table."""
     console = console or plain_console()
     if not findings:
         console.print(Text("nothing found: ready to train", "green"))
         return
     table = Table()
-    for title in ("severity", "check", "problem", "how to mend it"):
+    for title in ("severity", "check", "problem", "remedy"):
         table.add_column(title, overflow="fold")  # never cut
     colour = {"error": "red", "warning": "yellow", "note": "cyan"}
     for f in findings:

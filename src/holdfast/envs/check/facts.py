@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an environment is, as training sees it: its spaces, costs, limits and episodes."""
+"""Facts of an environment: its spaces, costs, limits and episodes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ def describe_env(
     constraints: Sequence[str] | None = None,
     cost: CostFunction | str | None = None,
 ) -> str:
-    """Four lines; arguments as for `make_env`."""
+    """Four lines of facts; arguments as for `make_env`."""
     count = num_envs_of(env) if is_vectorised(env) else 1
     made = make_env(env, count, env_args=env_args, constraints=constraints, cost=cost)
     try:
@@ -27,7 +27,7 @@ def describe_env(
 
 
 def describe_batch(env: VecEnv) -> str:
-    """The same of a batch."""
+    """The same for an open batch."""
     facts, (seen, acted) = env.facts, native_spaces(env)
     names = facts.cost_parts or env.cost_names
     costs = ", ".join(names)

@@ -18,7 +18,7 @@ def observation_space_findings(space: Any) -> Iterator[Finding]:
     if sum(int(np.prod(leaf.shape)) for leaf in leaves if leaf.shape is not None) == 0:
         yield Finding(
             "error", "observation space",
-            f"observation_space {space} holds no numbers.", "observe at least one.",
+            f"observation_space {space} has no numbers.", "observe at least one.",
         )  # fmt: skip
     for leaf in leaves:
         if not isinstance(leaf, spaces.Box):
@@ -65,7 +65,7 @@ def action_space_findings(space: Any) -> Iterator[Finding]:
 
 
 def observation_findings(space: Any, seen: Recording) -> Iterator[Finding]:
-    """Each kind of fault once, with the place where it first occurred."""
+    """Each kind of fault once, with its first occurrence."""
     found: dict[str, Finding] = {}
     places = [("reset()", obs) for obs in seen.firsts]
     places += [(f"step {i + 1}", step.next_obs) for i, step in enumerate(seen.steps)]
@@ -116,7 +116,7 @@ def _leaves(space: Any) -> Iterator[Any]:
 
 
 def _values(space: Any, obs: Any) -> Iterator[tuple[Any, Any]]:
-    """Leaf spaces with their values; parts that do not exist are left to `contains`."""
+    """Leaf spaces with their values; `contains` reports missing parts."""
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             if isinstance(obs, dict) and key in obs:
@@ -129,7 +129,7 @@ def _values(space: Any, obs: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _with_dtype(space: Any, obs: Any) -> bool:
-    """Whether only the dtype (or a list instead of an array) keeps obs out of a Box."""
+    """Whether obs is outside a Box only by its dtype, or as a list instead of an array."""
     if not isinstance(space, spaces.Box):
         return False
     array = np.asarray(obs)
@@ -197,16 +197,16 @@ def _cost_findings(cost: Floats, name: str) -> Iterator[Finding]:
             "warning", "negative cost",
             f"{name!r} of step {_first(cost < 0)} is {cost[cost < 0][0]:.3g}: "
             "good behaviour would pay for bad.",
-            "return 0 where nothing is wrong, and put gains into the reward.",
+            "return 0 for safe steps, and put gains into the reward.",
         )  # fmt: skip
     if len(cost) > 1 and (cost == cost[0]).all():
         harmless = cost[0] == 0  # random actions may just not get that far
         yield Finding(
             "note" if harmless else "warning", "constant cost",
             f"{name!r} was {cost[0]:.3g} in all {len(cost)} random steps.",
-            "make sure that unsafe behaviour costs, else the limit has no effect."
+            "make sure that unsafe behaviour has a cost, else the limit has no effect."
             if harmless
-            else "make it depend on what the agent does, 0 where nothing is wrong.",
+            else "make it depend on the agent's behaviour, 0 for safe steps.",
         )  # fmt: skip
 
 
@@ -245,13 +245,13 @@ def episode_findings(seen: Recording, limit: int, declared: int | None) -> Itera
         yield Finding(
             "warning", "time limit as terminated",
             f"all {len(lengths)} random episodes terminated after exactly {lengths[0]} steps.",
-            "if that is a time limit, return truncated=True: the future is not worth 0 there.",
+            "if that is a time limit, return truncated=True: the value after it is not 0.",
         )  # fmt: skip
     after = seen.after_end
     if after is not None and not (after.terminated or after.truncated):
         yield Finding(
             "note", "step after end",
-            "step() goes on after the end of an episode as if nothing had happened.",
+            "step() continues after the end of an episode without an error.",
             "make sure that it does not reset itself: the last observation must be the true one.",
         )  # fmt: skip
 
@@ -271,7 +271,7 @@ def early_end_findings(seen: Recording, cost: Floats, names: Sequence[str]) -> I
                 f"{len(own)} of {len(ends)} random episodes terminated, at no more than the usual "
                 f"cost of a step ({name!r}): a limit on the sum of an episode can also be kept by "
                 "ending it early.",
-                "reward survival, let termination cost, or limit a rate; see docs/limits.md.",
+                "reward survival, add a cost for termination, or limit a rate; see docs/limits.md.",
             )  # fmt: skip
 
 

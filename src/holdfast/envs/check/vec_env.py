@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a VecEnv, checked by running it: for those who write a batch of their own."""
+"""Check of the VecEnv interface by running a user-defined batch."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -16,7 +16,7 @@ STEPS = 200
 
 
 def check_vec_env(env: VecEnv, seed: int = 0) -> Iterator[Finding]:
-    """Shapes, dtypes, flags, seeding and snapshots; leaves the environment reset."""
+    """Check shapes, dtypes, flags, seeding and snapshots; the environment is reset afterwards."""
     observed = cast("Any", env.observation_space)  # a protocol promises, but does not enforce
     if not isinstance(observed, gym.spaces.Box) or len(observed.shape) != 1:
         yield _error("observation space", "observation_space is not a flat Box.", "flatten it.")
@@ -43,7 +43,7 @@ def check_vec_env(env: VecEnv, seed: int = 0) -> Iterator[Finding]:
     again = env.reset(seed)
     if not np.array_equal(first, again) or not _same(taken, _play(env, STEPS, seed)):
         yield _error(
-            "seed", "the same seed and actions led to something else.",
+            "seed", "the same seed and actions led to different results.",
             "let reset(seed) set all state, environment i from seed + i.",
         )  # fmt: skip
     elif env.can_snapshot:
@@ -90,7 +90,7 @@ def _snapshots(env: VecEnv, seed: int) -> Iterator[Finding]:
     back = env.restore(kept)
     if not np.array_equal(current, back) or not _same(before, _play(env, STEPS, seed + 1)):
         yield _error(
-            "snapshot", "restore did not bring back the same future.",
+            "snapshot", "steps after restore differ from those after the snapshot.",
             "keep copies of all state, random generators included, or set can_snapshot = False.",
         )  # fmt: skip
 

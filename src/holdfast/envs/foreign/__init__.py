@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any Gymnasium environment as a batch: its source, spaces, costs, and the tape to resume it."""
+"""Any Gymnasium environment as a batch: its source, spaces, costs, and recorded actions for
+resuming.
+"""

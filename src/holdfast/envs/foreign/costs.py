@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a foreign environment keeps its costs.
+"""Sources of the costs of a foreign environment.
 
-Gymnasium has no place for costs, so each project found its own: `info["cost"]` (a number, or one
-for each constraint), named `info["cost_*"]` keys, or a sixth return value. `find_cost` looks at one
-real step and settles on a source; `read_cost` then reads K numbers from every step.
+Gymnasium defines no costs, so projects use `info["cost"]` (a number, or one for each constraint),
+named `info["cost_*"]` keys, or a sixth return value. `find_cost` determines the source from one
+real step; `read_cost` then reads K numbers from every step.
 """
 
 import inspect
@@ -21,14 +21,14 @@ CostFunction = Callable[..., Any]
 
 
 class Transition(NamedTuple):  # made in every step: a frozen dataclass takes six times as long
-    """One step in the environment's own terms."""
+    """One step in the environment's own form."""
 
     obs: Any
     action: Any
     next_obs: Any
     reward: Any
     cost: Any
-    """The sixth return value; None where there are five."""
+    """The cost among six return values; None if there are five."""
     terminated: Any
     truncated: Any
     info: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Transition(NamedTuple):  # made in every step: a frozen dataclass takes si
 
 @dataclass(frozen=True)
 class CostSource:
-    """A decision about one environment: where its K costs are."""
+    """The source of an environment's K costs."""
 
     kind: Literal["function", "returned", "info", "sum"]
     names: tuple[str, ...]
@@ -47,12 +47,12 @@ class CostSource:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The constraints that are added up to one, each of which could have its own limit."""
+        """The constraints whose sum is the single cost; each could have its own limit."""
         added = self.keys if self.kind == "sum" and len(self.keys) > 1 else ()
         return tuple(key.removeprefix("cost_") for key in added)
 
     def called(self, step: Transition) -> Any:
-        """What the user's function says of a step."""
+        """The cost of a step by the user's function."""
         assert self.function is not None
         more = (step.info,) if self.wants_info else ()
         return self.function(step.obs, step.action, step.next_obs, *more)
@@ -64,7 +64,7 @@ def find_cost(
     constraints: Sequence[str] | None = None,
     function: CostFunction | None = None,
 ) -> CostSource:
-    """Settle where the costs are, from one observed step. Raises where there are none."""
+    """Find the source of the costs from one observed step; ValueError if there is none."""
     if constraints is not None:
         constraints = _checked_names(constraints)
     if function is not None:
@@ -84,12 +84,12 @@ def find_cost(
 
 
 def read_cost(source: CostSource, step: Transition) -> Floats | float:
-    """The costs of one step, [K] (or a number); NaN and infinity are passed on, never hidden."""
+    """The costs of one step, [K] (or a number); NaN and infinity are passed on unchanged."""
     missing = next((key for key in source.keys if key not in step.info), None)
     if missing is not None:
         raise ValueError(
-            f"info[{missing!r}] is missing from this step: report the cost in every step, "
-            "0 where nothing is wrong."
+            f"info[{missing!r}] is missing from this step: report the cost in every step, 0 for "
+            "safe ones."
         )
     value = _raw(source, step)
     if isinstance(value, float | int) and len(source.names) == 1:
@@ -98,13 +98,13 @@ def read_cost(source: CostSource, step: Transition) -> Floats | float:
         cost = np.asarray(value, np.float64).reshape(-1)
     except (TypeError, ValueError):
         raise ValueError(
-            "the cost of this step is no number: return one, or one for each constraint, 0 where "
-            f"nothing is wrong, instead of {repr(value)[:80]}."
+            "the cost of this step is not a number: return one, or one for each constraint, "
+            f"instead of {repr(value)[:80]}."
         ) from None
     if len(cost) != len(source.names):
         raise ValueError(
-            f"this step has {len(cost)} costs where the first one had {len(source.names)}: "
-            "return as many in every step."
+            f"this step has {len(cost)} costs, and the first one had {len(source.names)}: return "
+            "equally many in every step."
         )
     return cost
 
@@ -128,7 +128,7 @@ def _raw(source: CostSource, step: Transition) -> Any:
 
 
 def _total(seen: Transition) -> CostSource | None:
-    """The environment's own single cost (or cost vector), in order of how explicit it is."""
+    """The environment's own single cost (or cost vector), the most explicit source first."""
     if seen.cost is not None:
         return CostSource("returned", ())
     for key in ("cost", "cost_sum"):
@@ -190,7 +190,7 @@ def _checked_names(constraints: Sequence[str]) -> tuple[str, ...]:
 
 
 def _wants_info(function: CostFunction) -> bool:
-    """Whether the function takes info as well; a fourth parameter with a default is its own."""
+    """Whether the function takes info, too; a fourth parameter with a default does not count."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some compiled functions have no signature

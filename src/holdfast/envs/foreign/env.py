@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any Gymnasium or Safety-Gymnasium environment as a VecEnv.
 
-Costs come from where the environment keeps them (see `cost`), or from a function of the user's.
-Environments run in a plain loop (a few microseconds on top of each step) or in worker processes,
-each with the same loop on a share of them; the numbers are the same.
+Costs come from the environment (see `costs`) or from a user's function. Environments run in a plain
+loop (a few microseconds on top of each step) or in worker processes, each with the same loop on its
+share. The numbers are the same.
 
-A foreign simulator cannot be asked for its state. A snapshot holds the seeds and the actions of the
-current episodes, and restoring plays these again (see `tape`).
+The state of a foreign simulator cannot be read. A snapshot contains the seeds and the actions of
+the current episodes, and restoring repeats them (see `tape`).
 """
 
 import time
@@ -53,9 +53,10 @@ from holdfast.envs.worker_env import WorkerEnv
 from holdfast.process import cores, deadline
 
 CHEAP = 1e-4
-"""Seconds that a step of the whole batch takes at least where sharing it among processes pays.
+"""Shortest time of a batch's step, in seconds, for which worker processes are faster.
 
-Measured by benchmarks/foreign_speed.py: two workers are then 1.4 times as fast."""
+Measured by benchmarks/foreign_speed.py: at this time two workers are 1.4 times as fast.
+"""
 
 
 def open_foreign(
@@ -74,21 +75,22 @@ def open_foreign(
 ) -> VecEnv:
     """N environments of one kind.
 
-    source        a Gymnasium id, a function that makes one environment, or (for num_envs=1) an
-                  environment
-    constraints   ("hazards", "vases") makes info["cost_hazards"] and info["cost_vases"] two
-                  constraints; without it the single summed cost is the one constraint
-    cost          a function of (obs, action, next_obs) or (obs, action, next_obs, info), all in the
-                  environment's own terms, that returns a number or one for each constraint
-    vectorise     "sync": a loop in this process; "process": worker processes; "auto": the latter
-                  where there are cores for them, a step of the batch takes longer than `CHEAP`
-                  and the source can be sent to another process
-    workers       how many worker processes; 0 means one for each core
-    clip_actions  whether to clip actions to the bounds of the environment's Box
-    timeout       seconds that a step of all may take; 0: for ever
-    first         an environment of that source that is open already
-    start         what starts workers elsewhere, instead of processes here
-    budgets       shown behind the observations
+    Args:
+        source: A Gymnasium id, a function that makes one environment, or (for num_envs=1) an
+            environment.
+        constraints: ("hazards", "vases") makes info["cost_hazards"] and info["cost_vases"] two
+            constraints. Without it the single summed cost is the one constraint.
+        cost: A function of (obs, action, next_obs) or (obs, action, next_obs, info), all in the
+            environment's own form. It returns a number or one for each constraint.
+        vectorise: "sync" is a loop in this process, "process" worker processes. "auto" is the
+            latter if there are cores for them, a step of the batch takes longer than `CHEAP`
+            and the source can be sent to another process.
+        workers: Number of worker processes; 0 means one for each core.
+        clip_actions: Whether to clip actions to the bounds of the environment's Box.
+        timeout: Time limit of a step of the batch in seconds; 0: none.
+        first: An open environment of that source.
+        start: A function that starts workers on other machines, instead of processes here.
+        budgets: Budgets whose remaining shares are appended to the observations.
     """
     _check(source, num_envs, vectorise, workers)
     source = resolve(source)
@@ -118,7 +120,7 @@ def open_foreign(
 
 
 def _seconds_of_step(env: Any, interface: Interface) -> float:
-    """What one environment's step takes, after a reset; the quickest of a few."""
+    """Seconds of one environment's step after a reset; the shortest of a few."""
     still = still_action(interface.action_space)[None]
     action = to_native(interface.native_actions, still, interface.clip_actions)[0]
     obs, times = reset_env(env, seed=0), list[float]()
@@ -134,8 +136,8 @@ def _seconds_of_step(env: Any, interface: Interface) -> float:
 class ForeignEnv:
     """Environments number `first`, `first + 1`, ... of a batch, stepped in a plain loop.
 
-    The loop is the only place where foreign environments are stepped, so running them in one
-    process or in many gives the same numbers.
+    All foreign environments are stepped by this loop, so one process or several give the same
+    numbers.
     """
 
     can_snapshot = True
@@ -156,7 +158,7 @@ class ForeignEnv:
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
         self._tape: Tape | None = None
-        self._asked = 0  # the environment that is at work
+        self._stepped = 0  # the environment that is at work
         self._obs: Floats = self._empty_obs()
 
     def reset(self, seed: int) -> Floats:
@@ -177,7 +179,7 @@ class ForeignEnv:
         given = to_native(interface.native_actions, action, interface.clip_actions)
         with self._watched(tape):
             for i, env in enumerate(self._envs):
-                self._asked = i
+                self._stepped = i
                 done = step_env(env, self._current[i], given[i])
                 self._write(i, done.next_obs, next_obs)
                 reward[i], cost[i] = done.reward, read_cost(interface.cost, done)
@@ -188,12 +190,12 @@ class ForeignEnv:
         return Step(self._obs, next_obs, reward, cost, terminated, truncated)
 
     def snapshot(self) -> Snapshot:
-        """The seeds and actions that lead to where the environments stand, and what they show."""
+        """The seeds and actions that reproduce the current states, and the current observations."""
         tape = require_reset(self._tape, self._label)
         return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:
-        """Play the current episodes again, and see whether they lead to the same place."""
+        """Repeat the current episodes, and check that they lead to the same observations."""
         shown = shown_in(snapshot, self._label, self._obs.shape)
         self._tape, self._obs = Tape.load(snapshot), self._empty_obs()
         actions = snapshot["actions"]
@@ -216,18 +218,18 @@ class ForeignEnv:
         return obs
 
     def _repeat(self, i: int, action: NDArray[Any]) -> bool:
-        """One step of one environment again; whether its episode ended."""
+        """Repeat one step of one environment; returns whether its episode ended."""
         given = to_native(
             self._interface.native_actions, action[None], self._interface.clip_actions
         )
-        self._asked = i
+        self._stepped = i
         with self._watched(require_reset(self._tape, self._label)):
             done = step_env(self._envs[i], self._current[i], given[0])
             self._write(i, done.next_obs, self._obs)
         return bool(done.terminated or done.truncated)
 
     def _begin(self, i: int, tape: Tape, obs: Floats) -> None:
-        self._asked = i
+        self._stepped = i
         with self._watched(tape):
             self._write(i, reset_env(self._envs[i], tape.seed_of(i)), obs)
 
@@ -235,8 +237,8 @@ class ForeignEnv:
         flat = flat_observation(self._interface.native_observations, native)
         if flat.size != out.shape[1]:
             raise ValueError(
-                f"observation has {flat.size} numbers, observation_space says {out.shape[1]}: "
-                "make them agree."
+                f"observation has {flat.size} numbers, observation_space has {out.shape[1]}: make "
+                "them agree."
             )
         out[i] = flat.reshape(-1)
         if self._interface.cost.kind == "function":
@@ -250,9 +252,11 @@ class ForeignEnv:
 
     @contextmanager
     def _watched(self, tape: Tape) -> Generator[None]:
-        """An error says in which environment and where; one that hangs becomes an error."""
-        which = lambda: f"environment {self._first + self._asked} of {self._label}"
-        place = lambda: f"{which()}, {tape.describe(self._asked)}"
+        """Add the environment and its step to an error; a step beyond the time limit becomes an
+        error.
+        """
+        which = lambda: f"environment {self._first + self._stepped} of {self._label}"
+        place = lambda: f"{which()}, {tape.describe(self._stepped)}"
         with named(place), deadline(self._interface.timeout):
             yield
 
@@ -260,7 +264,7 @@ class ForeignEnv:
 def _open_share(
     source: EnvSource, interface: Interface, budgets: Budgets | None, first: int, count: int
 ) -> VecEnv:
-    """In a worker: environments number `first`, ... of a batch."""
+    """Open environments number `first`, ... of a batch in a worker."""
     batch = ForeignEnv([open_single(source) for _ in range(count)], interface, first)
     return with_budgets(batch, budgets)
 
@@ -286,6 +290,6 @@ def _check(source: EnvSource, num_envs: int, vectorise: str, workers: int) -> No
         )
     if is_instance(source) and (num_envs > 1 or vectorise == "process"):
         raise ValueError(
-            f"one instance of Env {label_of(source)} cannot serve num_envs={num_envs} with "
+            f"one instance of Env {label_of(source)} cannot be used for num_envs={num_envs} with "
             f"vectorise={vectorise!r}: pass a function that makes one, such as lambda: MyEnv()."
         )

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of environments and cost functions: what a command line says and run.json keeps.
+"""Names of environments and cost functions, as on a command line and in run.json.
 
-    Pendulum-v1              an id that Gymnasium knows, or one of ours
+    Pendulum-v1              an id of Gymnasium or of a native task
     package:Name-v0          an id that the package registers when it is imported
     module:Class             an attribute of a module: a class, or a function that makes one
     path/to/file.py:Class    an attribute of a file
 
-A name is text. Looking one up imports code, so only who may run code here may choose it: the user,
-not a run folder (`refuse_untrusted`).
+A name is text. Loading it imports code, so the user must choose or allow it, not a run folder
+(`refuse_untrusted`).
 """
 
 import hashlib
@@ -26,14 +26,14 @@ from holdfast.settings import nearest
 
 
 def split(name: str) -> tuple[str, str] | None:
-    """(module or file, attribute) of a name of such an attribute; None for an id."""
+    """(module or file, attribute) of a name; None for an id."""
     place, _, attribute = name.rpartition(":")
     named = place and all(part.isidentifier() for part in attribute.split("."))
     return (place, attribute) if named else None
 
 
 def load(name: str) -> Any:
-    """The attribute of a module or file that a name stands for."""
+    """Load the attribute of a module or file by its name."""
     found = split(name)
     if found is None:
         raise ValueError(f"{name!r} is not module:name or path/to/file.py:name; write one of them.")
@@ -67,7 +67,7 @@ def import_place(place: str) -> ModuleType:
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
             raise _broken(place, error) from error
         raise ValueError(
-            f"there is no module '{place}': run in the folder where it lies, install it, or name "
+            f"there is no module '{place}': run in its folder, install it, or name "
             "its file, such as path/to/file.py:Name."
         ) from error
     except Exception as error:
@@ -75,7 +75,7 @@ def import_place(place: str) -> ModuleType:
 
 
 def name_of(thing: Any) -> str | None:
-    """The name that `load` finds this class or function by; None for lambdas and the like."""
+    """The name with which `load` finds this class or function; None for lambdas and the like."""
     module, attribute = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     home = sys.modules.get(module) if isinstance(module, str) else None
     if home is None or not isinstance(attribute, str) or split(f"{module}:{attribute}") is None:
@@ -98,24 +98,24 @@ def name_of(thing: Any) -> str | None:
 
 
 def needs_consent(names: Iterable[str], args: object) -> list[str]:
-    """What of a run's environment is code that it chooses: names to import, or arguments."""
+    """The parts of a run's environment that choose code: names to import, or arguments."""
     return [name for name in names if ":" in name] or (["env_args"] if args else [])
 
 
 def refuse_untrusted(names: Iterable[str], args: object, trusted: bool) -> None:
-    """A file must not choose what is imported and called here, unless the user allows it."""
+    """Refuse to import code that a file names, unless the user allows it."""
     chosen = needs_consent(names, args)
     if chosen and not trusted:
         raise ValueError(
-            f"the run names {chosen[0]!r}, and using it runs code from there; there is no record "
-            "that you trained it here (it comes from elsewhere, was moved or changed, or was "
-            "trained from another working folder): if you trust it give "
-            "trust_env=True, or name the environment yourself with env=."
+            f"the run names {chosen[0]!r}, whose code would run here; there is no record "
+            "that you trained it here (it is from elsewhere, was moved or changed, or was trained "
+            "from another working folder): if you trust it give trust_env=True, or choose the "
+            "environment with env=."
         )
 
 
 def unnamed(label: str) -> str:
-    """What stands for an environment or function that has no name."""
+    """A placeholder for an environment or function without a name."""
     return f"<{label.strip('<>')}>"
 
 
@@ -124,7 +124,7 @@ def is_unnamed(name: str) -> bool:
 
 
 def is_other(before: str, now: str) -> bool:
-    """Whether a name stands for another environment: not where a file moved or had no name."""
+    """Whether two names differ in the environment, not only in the folder of its file."""
     if before == now or is_unnamed(before) or is_unnamed(now) or not before:
         return False
     one, other = split(before), split(now)
@@ -132,10 +132,10 @@ def is_other(before: str, now: str) -> bool:
 
 
 def refuse_unnamed(*names: str) -> None:
-    """What cannot be looked up must be passed again."""
+    """Refuse a placeholder: its object must be passed again."""
     for name in filter(is_unnamed, names):
         raise ValueError(
-            f"the run used {name}, which has no name to look it up by (a lambda, an instance, or "
+            f"the run used {name}, which cannot be loaded by name (a lambda, an instance, or "
             "made in a notebook): pass it again, or write it into a file and name it, "
             "env=file.py:Class."
         )
@@ -151,7 +151,7 @@ def _import_file(path: Path) -> ModuleType:
         raise ValueError(
             f"there is no file '{path}': name it from the current folder, or by its whole path."
         )
-    for module in list(sys.modules.values()):  # a script that names a class of its own, say
+    for module in list(sys.modules.values()):  # e.g. a script that names one of its classes
         file = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(file, str) and file.endswith(path.name) and Path(file).resolve() == path:
             return module
@@ -177,12 +177,12 @@ def _execute(path: Path) -> ModuleType:
 
 
 def _search(folder: Path) -> None:
-    """Imports look here too, after all other places."""
+    """Add the current folder to the import path, at its end."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
 
 def _broken(place: str, error: Exception) -> ValueError:
     return ValueError(
-        f"importing '{place}' raised {type(error).__name__}: {error}; mend that first."
+        f"importing '{place}' raised {type(error).__name__}: {error}; correct that first."
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what the user names (an id, a factory, an instance) to a running single environment."""
+"""Making a single environment from an id, a factory or an instance."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,12 +34,12 @@ class Steppable(Protocol):
 
 
 EnvSource = str | EnvSpec | Callable[..., Any] | Steppable
-"""A name (see `references`), a Gymnasium spec, what makes one environment, or an environment."""
+"""A name (see `references`), a Gymnasium spec, a factory of one environment, or an environment."""
 
 
 @dataclass(frozen=True)
 class Factory:
-    """What makes an environment, and the arguments for it."""
+    """A factory of an environment, and its arguments."""
 
     make: Callable[..., Any]
     args: Mapping[str, object]
@@ -68,7 +68,7 @@ class Factory:
 
 @dataclass(frozen=True)
 class Interface:
-    """How to talk to one environment: learnt from the first, valid for all."""
+    """Spaces and cost source of one environment: found from the first, valid for all."""
 
     label: str
     native_observations: gym.Space[Any]
@@ -79,7 +79,7 @@ class Interface:
     clip_actions: bool
     time_limit: int | None
     timeout: float
-    """Seconds that a step or reset of the whole batch may take; 0: for ever."""
+    """Time limit in seconds for a step or reset of the whole batch; 0: none."""
 
 
 def is_instance(source: object) -> TypeGuard[Steppable]:
@@ -88,7 +88,7 @@ def is_instance(source: object) -> TypeGuard[Steppable]:
 
 
 def label_of(source: EnvSource) -> str:
-    """How messages call the environment."""
+    """The environment's name in messages."""
     if isinstance(source, str):
         return repr(source)
     spec = source if isinstance(source, EnvSpec) else getattr(source, "spec", None)
@@ -101,7 +101,7 @@ def label_of(source: EnvSource) -> str:
 
 
 def name_env(source: EnvSource) -> tuple[str, dict[str, object]]:
-    """(name, arguments) by which the environment can be made again, for run.json."""
+    """(name, arguments) with which the environment can be made again, for run.json."""
     if isinstance(source, str):
         return source, {}
     spec = source if isinstance(source, EnvSpec) else getattr(source, "spec", None)
@@ -132,9 +132,9 @@ def resolve(
     known: Callable[[], tuple[str, ...]] = tuple,
     args: Mapping[str, object] | None = None,
 ) -> EnvSource:
-    """Turn a name into what it stands for: a spec or a factory, which reach other processes whole.
+    """Turn a name into a spec or a factory, which can be sent to other processes.
 
-    For unknown ids the nearest is suggested, among Gymnasium's and those that `known` returns.
+    The error for an unknown id suggests the nearest of Gymnasium's and of those of `known`.
     """
     if isinstance(source, Factory):
         return source
@@ -156,20 +156,20 @@ def resolve(
         return source
     if not callable(source):
         raise ValueError(
-            f"env={source!r} is no environment: pass a Gymnasium id, a function that makes "
+            f"env={source!r} is not an environment: pass a Gymnasium id, a function that makes "
             "an environment, or an environment with reset and step."
         )
     return Factory(source, dict(args or {}))
 
 
 def same_body(name: str, ours: Iterable[str]) -> str | None:
-    """A task of ours whose name has this word in it: SafetyHalfCheetahVelocity for halfcheetah."""
+    """A native task whose name contains this word: SafetyHalfCheetahVelocity for halfcheetah."""
     word = name.lower().partition("-v")[0]
     return next((one for one in ours if len(word) > 2 and word in one.lower()), None)
 
 
 def _spec(name: str, known: Callable[[], tuple[str, ...]]) -> EnvSpec:
-    """What Gymnasium knows of an id, after importing the package before its colon."""
+    """Gymnasium's spec of an id, after importing the package before its colon."""
     package, colon, own = name.partition(":")
     if colon:
         references.import_place(package)
@@ -209,16 +209,16 @@ def open_single(source: EnvSource) -> Any:
 
 def _registered(source: str | EnvSpec) -> Any:
     try:
-        # Gymnasium's passive checker slows every step and repeats what check_env says.
+        # Gymnasium's passive checker slows every step and repeats the rules of check_env.
         return gym.make(source, disable_env_checker=True)
     except TypeError as error:  # of its arguments, with Gymnasium's words on which
         raise ValueError(
-            f"Env {label_of(source)} cannot be made: {error}; mend env_args."
+            f"Env {label_of(source)} cannot be made: {error}; correct env_args."
         ) from error
 
 
 def close_all(envs: list[Any]) -> None:
-    """Close and forget them."""
+    """Close and remove the environments."""
     while envs:
         env = envs.pop()
         if hasattr(env, "close"):
@@ -258,12 +258,12 @@ def inspect_env(
     clip_actions: bool,
     timeout: float,
 ) -> Interface:
-    """Learn spaces and cost from one seeded reset and step; the caller resets again."""
+    """Find spaces and cost source by one seeded reset and step; the caller resets again."""
     label = label_of(env)
     if isinstance(env, gym.vector.VectorEnv):
         raise ValueError(
             f"Env {label} is vectorised already: let the function that makes it take num_envs, or "
-            "pass what it returned."
+            "pass its result."
         )
     native_observations = getattr(env, "observation_space", None)
     native_actions = getattr(env, "action_space", None)
@@ -280,7 +280,7 @@ def inspect_env(
 
 
 def time_limit_of(env: Any) -> int | None:
-    """Where Gymnasium keeps it: in a wrapper, or in the spec."""
+    """The time limit that Gymnasium has in a wrapper or in the spec."""
     if isinstance(env, gym.wrappers.TimeLimit):
         return env._max_episode_steps  # pyright: ignore[reportPrivateUsage]
     if isinstance(env, gym.Wrapper):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Foreign spaces as training wants them: flat float observations, plain Box or categorical actions.
+"""Conversion of foreign spaces: flat float observations, plain Box or categorical actions.
 
-observations   Box of any shape, Discrete (one-hot), MultiBinary, MultiDiscrete, Dict, Tuple
-actions        Box of any shape, Discrete, MultiDiscrete, MultiBinary, all counted from 0
+observations   Box of any shape, Discrete (one-hot), MultiBinary, MultiDiscrete, Dict, Tuple actions
+Box of any shape, Discrete, MultiDiscrete, MultiBinary, all counted from 0
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from holdfast.envs.base import ActionSpace, Floats
 
 
 def flat_observation_space(space: Any, label: str) -> spaces.Box:
-    """The Box of shape (O,) that `flat_observation` fills."""
+    """The Box of shape (O,) of `flat_observation`."""
     if not is_space(space):
         raise ValueError(
             f"Env {label} has observation_space {space!r}, which is not a Gymnasium space: "
@@ -34,7 +34,7 @@ def flat_observation_space(space: Any, label: str) -> spaces.Box:
 
 
 def _float_of(flat: gym.Space[Any]) -> Any:
-    """The dtype of observations: double where the environment's are, else single."""
+    """The dtype of observations: float64 if the environment's are, else float32."""
     return np.float64 if flat.dtype == np.float64 else np.float32
 
 
@@ -58,12 +58,12 @@ def flat_parts(space: gym.Space[Any], first: int = 0) -> list[tuple[int, gym.Spa
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """NumPy's, also of a tensor on another device."""
+    """A NumPy array, also from a tensor on another device."""
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def mapped(function: Callable[..., Any], first: Any, *others: Any) -> Any:
-    """Of the arrays of nested dictionaries and tuples."""
+    """Apply a function to the arrays of nested dictionaries and tuples."""
     if isinstance(first, Mapping):
         parts = cast("Mapping[str, Any]", first)
         return {k: mapped(function, v, *(o[k] for o in others)) for k, v in parts.items()}
@@ -74,14 +74,15 @@ def mapped(function: Callable[..., Any], first: Any, *others: Any) -> Any:
 
 
 def row_of(value: Any, i: int) -> Any:
-    """One of many."""
+    """One observation of a batch."""
     return mapped(lambda part: as_array(part)[i], value)
 
 
 def read_observations(space: gym.Space[Any], given: Any) -> tuple[NDArray[Any], bool]:
-    """(flat [n, O], whether it was one) of an observation as the environment gives it, or of many.
+    """(flat [n, O], whether it was single) of one observation in the environment's form, or a
+    batch.
 
-    Many are what a VectorEnv gives: each part has a leading n.
+    In a batch each part has a leading n, as in a VectorEnv.
     """
     try:
         leaf, value = _first_leaf(space, given)
@@ -94,11 +95,13 @@ def read_observations(space: gym.Space[Any], given: Any) -> tuple[NDArray[Any], 
         flat = flat.astype(_float_of(spaces.flatten_space(space)))
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise ValueError(
-            f"this is no observation of the environment that was trained on ({error}): pass what "
-            f"its reset and step return, {space}, or many of them with a leading axis."
+            f"this is not an observation of the training environment ({error}): pass what its "
+            f"reset and step return, {space}, or a batch of them with a leading axis."
         ) from None
     if not np.isfinite(flat).all():
-        raise ValueError("the observation holds NaN or infinity: no action would be right.")
+        raise ValueError(
+            "the observation contains NaN or infinity: correct the environment or sensor."
+        )
     return flat, extra == 0
 
 
@@ -150,7 +153,7 @@ def _one_hot(chosen: NDArray[Any], size: int) -> NDArray[np.float32]:
 
 
 def plain_action_space(space: Any, label: str) -> ActionSpace:
-    """What the policy acts in: flat, counted from 0."""
+    """The policy's action space: flat, counted from 0."""
     match space:
         case spaces.Box():
             if not np.issubdtype(np.dtype(space.dtype), np.floating):
@@ -187,7 +190,7 @@ def to_native(space: gym.Space[Any], action: NDArray[Any], clip: bool) -> NDArra
 
 
 def still_action(space: ActionSpace) -> NDArray[Any]:
-    """A plain action that draws no random number: 0, or the bound nearest to it."""
+    """A fixed plain action: 0, or the bound nearest to it."""
     if isinstance(space, spaces.Box):
         return np.clip(np.zeros(space.shape, dtype_of(space)), space.low, space.high)
     return np.zeros(space.shape or (), np.int64)

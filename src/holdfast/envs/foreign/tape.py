@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What brings a foreign environment back: the seeds of its episodes and the actions since.
+"""Record of a foreign environment's seeds and actions, from which its state is reproduced.
 
-A foreign simulator cannot be asked for its state. But every episode starts with a reset whose seed
-follows from (seed of the environment, number of the episode), so that seed and the actions of the
-current episode lead to where it stands, if it draws all randomness from its seed.
+The state of a foreign simulator cannot be read. But every episode starts with a reset whose seed
+follows from (seed of the environment, number of the episode). So this seed and the actions of the
+current episode reproduce the state, if all randomness comes from the seed.
 """
 
 from typing import Any
@@ -15,26 +15,28 @@ from holdfast.envs.base import Bools, Floats, NotReproducible, Snapshot
 
 
 def episode_seed(seed: int, episode: int) -> int:
-    """The seed of an environment's episode: its own for the first, then one for each."""
+    """The seed of an environment's episode: the environment's own for the first, then one for
+    each.
+    """
     if episode == 0:
         return seed
     return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0] >> 1)
 
 
 def shown_in(snapshot: Snapshot, label: str, shape: tuple[int, ...]) -> Floats:
-    """What the environments showed when the snapshot was taken; of another batch it is refused."""
+    """The observations of a snapshot; ValueError if it is of another batch."""
     shown, names = snapshot.get("obs"), ("seed", "episode", "age", "actions")
     rows = [snapshot[name].shape[:1] for name in names if name in snapshot]
     if shown is None or shown.shape != shape or rows != [shape[:1]] * len(names):
         raise ValueError(
-            f"the snapshot is not one of {shape[0]} environments like {label}: restore what "
-            "`snapshot` gave, with the same num_envs."
+            f"the snapshot is not one of {shape[0]} environments like {label}: restore the result "
+            "of `snapshot`, with the same num_envs."
         )
     return shown
 
 
 def refuse_others(label: str, obs: Floats, shown: Floats, first: int = 0) -> None:
-    """Playing an episode again must lead to the same place."""
+    """Refuse an environment whose repeated episode leads to other observations."""
     differs = (obs != shown).any(1)
     if differs.any():
         raise NotReproducible(
@@ -51,9 +53,9 @@ class Tape:
         self._seed = seed
         """[N]"""
         self._episode = np.zeros_like(seed)
-        """[N] episodes that have ended."""
+        """[N] number of finished episodes."""
         self._age = np.zeros_like(seed)
-        """[N] steps of the current ones."""
+        """[N] number of steps of the current episodes."""
         self._actions: list[NDArray[Any]] = []
         """[N, ...] of the last steps, at least as many as the oldest episode has."""
 
@@ -62,11 +64,11 @@ class Tape:
         return episode_seed(int(self._seed[i]), int(self._episode[i]))
 
     def describe(self, i: int) -> str:
-        """How far environment i has come."""
+        """The position of environment i, in words."""
         return f"after {int(self._age[i])} steps of its episode {int(self._episode[i]) + 1}"
 
     def record(self, action: NDArray[Any], ended: Bools) -> None:
-        """After a step."""
+        """Record a step."""
         self._actions.append(action.copy())
         self._age = np.where(ended, 0, self._age + 1)
         self._episode = self._episode + ended

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch of the user's own (a Gymnasium `VectorEnv`, or what has its shape) as a VecEnv.
+"""A user's batch (a Gymnasium `VectorEnv`, or a similar object) as a VecEnv.
 
-How it begins new episodes is its autoreset mode:
+Its autoreset mode determines the start of new episodes:
 
     SAME_STEP   it resets in the step that ends an episode, and keeps the true successor in
                 info["final_obs"]; its seeds are its own, so a resumed run starts new episodes
@@ -9,9 +9,9 @@ How it begins new episodes is its autoreset mode:
                 it is reset by us, in the ending step, by reset(options={"reset_mask": ...}), with
                 the seed of each episode, so that a tape brings it back
 
-In NEXT_STEP the step after an end would ignore its action and belong to no episode; with the masked
-reset it never comes. EnvPool resets some by reset(env_id) instead, and its seeds are its own. Who
-can do neither must be made with SAME_STEP.
+In NEXT_STEP the step after an end would ignore its action and belong to no episode; the masked
+reset avoids it. EnvPool has reset(env_id) instead, and its own seeds. A batch with neither must be
+made with SAME_STEP.
 """
 
 import inspect
@@ -50,27 +50,29 @@ from holdfast.process import deadline
 
 
 def is_vector_env(env: object) -> bool:
-    """Gymnasium's own kind, or one with its attributes, such as Isaac Lab's."""
+    """Whether it is Gymnasium's VectorEnv, or has its attributes, as Isaac Lab's."""
     names = ("num_envs", "single_observation_space", "single_action_space", "step")
     return not isinstance(env, type) and all(hasattr(bare(env), name) for name in names)
 
 
 def bare(env: Any) -> Any:
-    """What has the attributes: gym.make wraps Isaac Lab's as if they were single environments."""
+    """The object with these attributes: gym.make wraps Isaac Lab's batches like single
+    environments.
+    """
     return cast("Any", env).unwrapped if isinstance(env, gym.Wrapper) else env
 
 
 def mode_of(env: Any) -> AutoresetMode:
-    """What its metadata say; unsaid: Gymnasium's default, and the same step for other kinds."""
-    said = (getattr(bare(env), "metadata", None) or {}).get("autoreset_mode")
-    if said is None:
+    """The mode in its metadata; else Gymnasium's default, and SAME_STEP for other kinds."""
+    mode = (getattr(bare(env), "metadata", None) or {}).get("autoreset_mode")
+    if mode is None:
         own = isinstance(env, gym.vector.VectorEnv)
         return AutoresetMode.NEXT_STEP if own else AutoresetMode.SAME_STEP
-    return AutoresetMode(said)
+    return AutoresetMode(mode)
 
 
 class ForeignVectorEnv:
-    """The user's batch; it stays the user's to close, unless `owned`."""
+    """The user's batch; `close` closes it only if `owned`."""
 
     def __init__(
         self,
@@ -131,12 +133,14 @@ class ForeignVectorEnv:
         return Step(obs, next_obs, seen.reward, cost, seen.terminated, seen.truncated)
 
     def snapshot(self) -> Snapshot:
-        """Seeds and actions of the current episodes, and what they show."""
+        """Seeds and actions of the current episodes, and the current observations."""
         tape = require_reset(self._tape, self._called)
         return tape.save(np.empty(self._action_shape)) | {"obs": self._obs.copy()}
 
     def restore(self, snapshot: Snapshot) -> Floats:
-        """Play the current episodes again, each begun so late that all reach the present."""
+        """Repeat the current episodes, each started late enough that all end at the present
+        step.
+        """
         shown = shown_in(snapshot, self._called, self._obs.shape)
         tape, age, actions = Tape.load(snapshot), snapshot["age"], snapshot["actions"]
         self._tape, span = tape, int(age.max(initial=0))
@@ -162,13 +166,13 @@ class ForeignVectorEnv:
 
     @contextmanager
     def _watched(self) -> Generator[None]:
-        """An error says in which step of the batch; one that hangs becomes an error."""
+        """Add the step of the batch to an error; a step beyond the time limit becomes an error."""
         place = lambda: f"step {self._steps} of the batch {self._called}"
         with named(place), deadline(self._timeout):
             yield
 
     def _take(self, native: Any) -> Floats:
-        """Keep what the batch shows now."""
+        """Store the current observations."""
         self._native, self._obs = native, self._flat(native)
         return self._obs
 
@@ -177,7 +181,7 @@ class ForeignVectorEnv:
         return flatten_batch(self._native_observations, native, self.num_envs).astype(dtype)
 
     def _begin(self, tape: Tape, which: Bools) -> Any:
-        """Reset some, each with the seed of its episode; what all show then."""
+        """Reset some environments, each with the seed of its episode; returns all observations."""
         if self._by_id:
             obs, info = self._env.reset(np.flatnonzero(which).astype(np.int32))
             return mapped(
@@ -188,7 +192,7 @@ class ForeignVectorEnv:
         return observed(returned, self.label)
 
     def _start(self, seed: int) -> Any:
-        """Reset all."""
+        """Reset all environments."""
         with self._watched():
             returned = self._env.reset() if self._by_id else self._env.reset(seed=seed)
         return observed(returned, self.label)
@@ -213,7 +217,7 @@ class ForeignVectorEnv:
         )  # fmt: skip
 
     def _inspect(self, constraints: Sequence[str] | None, cost: CostFunction | None) -> CostSource:
-        """Where the costs are, from one step; and whether some can be reset alone."""
+        """The source of the costs, from one step; and whether single environments can be reset."""
         first = self._take(self._start(0))
         before = self._native
         still = np.broadcast_to(still_action(self.action_space), self._action_shape)
@@ -229,7 +233,7 @@ class ForeignVectorEnv:
         return find_cost(self.label, row, constraints, cost)
 
     def _resets_alone(self, first: Floats, second: Floats) -> bool:
-        """Whether the first environment starts anew while the others stay."""
+        """Whether a masked reset restarts the first environment only."""
         which = np.arange(self.num_envs) == 0
         try:
             shown = self._flat(self._begin(Tape(np.arange(self.num_envs)), which))

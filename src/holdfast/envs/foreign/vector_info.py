@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a vector environment returns, taken apart: final observations, rows, costs of its info."""
+"""Parsing of a vector environment's results: final observations, rows, costs of its info."""
 
 import sys
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def observed(returned: Any, label: str) -> Any:
 
 
 def like_shown(action: NDArray[Any], shown: Any) -> Any:
-    """Batches that show tensors want one, of the action's own type, on their device."""
+    """The action as a tensor on the batch's device, if its observations are tensors."""
     if not hasattr(shown, "new_tensor"):
         return action
     library: Any = sys.modules[type(shown).__module__.partition(".")[0]]
@@ -28,34 +28,34 @@ def like_shown(action: NDArray[Any], shown: Any) -> Any:
 
 
 def final_of(seen: Transition, ended: Bools, before: Any) -> Any:
-    """The true successors [N, ...] where a batch resets itself in the ending step.
+    """The true successors [N, ...] of a batch that resets itself in the ending step.
 
-    Where it keeps none (Isaac Lab), the last observation of the episode that was shown stands in:
-    only a truncated episode asks for its value, one step early.
+    If it returns none (Isaac Lab), the episode's last observation before that is used: only
+    truncated episodes need its value, which is then one step early.
     """
     kept = seen.info.get("final_obs")
-    mend = lambda whole, last: placed(whole, as_array(last)[ended], ended)
+    replaced = lambda whole, last: placed(whole, as_array(last)[ended], ended)
     if not ended.any():
         return seen.next_obs
     if kept is None:
-        return mapped(mend, seen.next_obs, before)
+        return mapped(replaced, seen.next_obs, before)
     if isinstance(kept, np.ndarray) and kept.dtype == object:
         result = mapped(lambda x: as_array(x).copy(), seen.next_obs)
         for i in np.flatnonzero(ended).tolist():
             mapped(lambda whole, one, i=i: whole.__setitem__(i, as_array(one)), result, kept[i])
         return result
-    return mapped(mend, seen.next_obs, kept)
+    return mapped(replaced, seen.next_obs, kept)
 
 
 def placed(whole: Any, some: Any, rows: Any) -> NDArray[Any]:
-    """The whole with some of its rows in place of its own."""
+    """The whole with some rows replaced."""
     result = as_array(whole).copy()
     result[np.asarray(rows)] = as_array(some)
     return result
 
 
 def row_at(seen: Transition, i: int) -> Transition:
-    """The step of one environment, in its own terms."""
+    """The step of one environment, in its own form."""
     ended = bool(seen.terminated[i] or seen.truncated[i])
     info = dict(seen.info)
     if ended and isinstance(info.get("final_info"), Mapping):
@@ -73,7 +73,7 @@ def row_at(seen: Transition, i: int) -> Transition:
 
 
 def present(info: Mapping[str, Any], key: str, n: int) -> Bools:
-    """[N] for which environments the key holds a value."""
+    """[N] whether the key has a value for each environment."""
     value = info.get(key)
     if value is None or isinstance(value, Mapping) or as_array(value).shape[:1] != (n,):
         return np.zeros(n, np.bool_)
@@ -95,7 +95,7 @@ def read_costs(source: CostSource, seen: Transition, ended: Bools) -> Floats:
 
 
 def key_costs(info: Mapping[str, Any], key: str, ended: Bools) -> Floats:
-    """[N, ...] from info, and at an episode's end from where the ending step's info is kept."""
+    """[N, ...] from info, and at an episode's end from the info of the ending step."""
     n, final = len(ended), info.get("final_info")
     last = cast("Mapping[str, Any]", final) if isinstance(final, Mapping) else {}
     here, there = present(info, key, n), present(last, key, n) & ended

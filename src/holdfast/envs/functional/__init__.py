@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments written in JAX: pure functions that run where the arrays are."""
+"""Environments written in JAX: pure functions, compiled and run on the device of the arrays."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets of functional environments: the twin of `envs.budget.Budgeted` inside the scan.
+"""Budgets of functional environments: `envs.budget.Budgeted` inside the compiled scan.
 
 The costs so far are part of the state, so an epoch stays one compiled program.
 """
@@ -19,8 +19,8 @@ from holdfast.envs.functional.states import Dynamics, StepResult
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Purse:
-    """A state of the environment and what its episode has cost so far."""
+class SpentState:
+    """A state of the environment and the cost so far of its episode."""
 
     inner: Any
     spent: Array
@@ -29,7 +29,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class BudgetedDynamics(Dynamics):
-    """An environment that shows what is left of its budgets behind each observation."""
+    """An environment with the remaining budgets appended to each observation."""
 
     base: Dynamics
     budgets: Budgets
@@ -46,20 +46,22 @@ class BudgetedDynamics(Dynamics):
         )
         return cls(**own, base=dynamics, budgets=budgets)
 
-    def start(self, key: Array) -> Purse:
-        return Purse(self.base.start(key), jnp.zeros(len(self.budgets.limits), jnp.float32))
+    def start(self, key: Array) -> SpentState:
+        return SpentState(self.base.start(key), jnp.zeros(len(self.budgets.limits), jnp.float32))
 
-    def observe(self, state: Purse) -> Array:
+    def observe(self, state: SpentState) -> Array:
         return self._shown(self.base.observe(state.inner), state.spent)
 
-    def move(self, state: Purse, action: Array) -> tuple[Purse, StepResult]:
+    def move(self, state: SpentState, action: Array) -> tuple[SpentState, StepResult]:
         reached, out = self.base.move(state.inner, action)
         columns = jnp.asarray(self.budgets.columns(self.cost.names))
         # A program cannot raise: a negative cost makes the observation NaN, which ends the run.
         cost = out.cost[columns]
         spent = jnp.where(cost < 0, jnp.nan, state.spent + cost)
         reward = self.budgets.rewarded(out.reward, state.spent, jnp)
-        return Purse(reached, spent), replace(out, obs=self._shown(out.obs, spent), reward=reward)
+        return SpentState(reached, spent), replace(
+            out, obs=self._shown(out.obs, spent), reward=reward
+        )
 
     def _shown(self, obs: Array, spent: Array) -> Array:
         return jnp.concatenate([obs, self.budgets.left(spent, jnp).astype(obs.dtype)])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional environments as a VecEnv: an epoch is one compiled scan, on all devices.
 
-The environments are shared out among the devices in equal parts, each part a program of its own
-that never talks to the others (`shard_map`). What an environment does follows from its seed, the
-number of its episode and its actions alone. Only what the update needs comes together, on the first
-device; rewards, costs and ends go to the host, once an epoch.
+The environments are divided equally among the devices; each part is a separate program without
+communication (`shard_map`). An environment depends only on its seed, the number of its episode and
+its actions. The data of the update are gathered on the first device; rewards, costs and ends go to
+the host, once an epoch.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ from holdfast.envs.rollout import (
 
 @dataclass(frozen=True)
 class DeviceRollout(Rollout):
-    """Observations and actions stay on the device; `final` is empty, `successor` has them all."""
+    """Observations and actions stay on the device; `final` is empty, `successor` has all
+    successors.
+    """
 
     successor: Any = None
     """[T, N, O] the true successors."""
@@ -122,9 +124,9 @@ class FunctionalEnv(Collecting, Playing):
         on_progress: OnProgress | None = None,
         memory: Float32 | None = None,
     ) -> Rollout:
-        """Act for noise.shape[0] steps in one compiled scan; step by step if more than layers read.
+        """Act for noise.shape[0] steps in one compiled scan; step by step for images and memories.
 
-        A device has no twin of convolutions and memories.
+        `DevicePolicy` supports neither convolutions nor memories.
         """
         if actor.network.readers:
             obs = self.observation
@@ -151,21 +153,21 @@ class FunctionalEnv(Collecting, Playing):
         )
 
     def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
-        """As `rollout.play_round`, with a hand-over every `PATIENCE` steps."""
+        """As `rollout.play_round`, with a transfer to the host every `PATIENCE` steps."""
         if actor.network.readers:
             return play_round(self, actor, wanted)
         return add_up(self, self._steps(actor, wanted), wanted.discount)
 
     def _steps(self, actor: Actor, wanted: Round) -> Iterator[Step]:
-        """The steps of a round, and on and on; what was observed stays on the devices."""
+        """The steps of a round, without end; observations stay on the devices."""
         still = np.zeros((PATIENCE, self.num_envs, actor.noise_size), np.float32)
         unseen = np.empty((self.num_envs, 0))
         self.reset(wanted.seed + wanted.first)
         for noise in noise_of(actor, wanted, self.num_envs):
             out = self._act(actor, still if noise is None else noise)[1]
             names = ("reward", "cost", "terminated", "truncated")
-            for told in zip(*(np.asarray(out[name]) for name in names), strict=True):
-                yield Step(unseen, unseen, *told)
+            for values in zip(*(np.asarray(out[name]) for name in names), strict=True):
+                yield Step(unseen, unseen, *values)
 
     def snapshot(self) -> Snapshot:
         leaves = jax.tree_util.tree_flatten_with_path(self._started())[0]
@@ -183,7 +185,7 @@ class FunctionalEnv(Collecting, Playing):
         return self.observation
 
     def _put(self, name: str, like: Any, snapshot: Snapshot) -> Array:
-        """An array of a snapshot, where it was."""
+        """An array of a snapshot, placed as before."""
         is_key = _is_key(like)
         plain = jax.eval_shape(jax.random.key_data, like) if is_key else like
         where = f"the same environment ({self._dynamics.label})"
@@ -194,7 +196,7 @@ class FunctionalEnv(Collecting, Playing):
         """Nothing to release."""
 
     def _act(self, actor: Actor, noise: Float32) -> tuple[Array, dict[str, Array]]:
-        """Act for noise.shape[0] steps; what the policy sees next, and all that happened."""
+        """Act for noise.shape[0] steps; returns the next observations and all steps."""
         policy = DevicePolicy.of(actor)
         (self._worlds, last), out = self._run(self._advance, policy, self._started(), noise)
         return last, out
@@ -204,16 +206,16 @@ class FunctionalEnv(Collecting, Playing):
 
 
 def _sharing(num_envs: int) -> list[Any]:
-    """The most devices of this process among which the environments can be shared equally."""
+    """The largest number of this process's devices that divides the environments equally."""
     devices = jax.local_devices()
     return devices[: max(n for n in range(1, len(devices) + 1) if num_envs % n == 0)]
 
 
 def _is_key(leaf: Any) -> bool:
-    """Whether it holds random keys of the typed kind."""
+    """Whether it contains typed random keys."""
     return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _plain(leaf: Array) -> NDArray[Any]:
-    """An array for a snapshot; random keys as the numbers that they are."""
+    """An array for a snapshot; random keys as plain numbers."""
     return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)

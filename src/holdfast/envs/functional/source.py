@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which environments are functional, and how the suites make theirs; needs no JAX to ask.
+"""Recognise functional environments and make those of suites; imports no JAX.
 
     reset(key) -> state           step(state, action) -> state
 
-A state has `obs`, `reward`, `done` and, as they like, dictionaries `metrics` and `info`: Brax's and
-MuJoCo Playground's form. `states.EnvState` is one to use for environments of one's own.
+A state has `obs`, `reward`, `done` and optional dictionaries `metrics` and `info`, as in Brax and
+MuJoCo Playground. User-defined environments can use `states.EnvState`.
 """
 
 import inspect
@@ -19,16 +19,16 @@ from holdfast.settings import nearest
 DECLARED = ("time_limit", "cost_bounds", "cost_limits")
 """Attributes by which an environment declares facts."""
 SUITES = ("brax", "playground")
-"""The part before the slash of their ids."""
+"""Names of the suites, the part of an id before the slash."""
 
 
 @dataclass(frozen=True)
 class Functional:
-    """A functional environment and what to know of it."""
+    """A functional environment with its label and time limit."""
 
     env: Any
     label: str
-    """How messages call it."""
+    """Its name in messages."""
     facts: Facts = Facts()
     """Its time limit: None if only the environment ends episodes. Its costs' bounds and limits."""
 
@@ -72,7 +72,7 @@ def open_suite(name: str, args: Mapping[str, object] | None = None) -> Functiona
 
 
 def _brax(name: str, args: dict[str, Any]) -> Functional:
-    """The arguments are those of the environment's class, and `episode_length`."""
+    """A Brax environment; the arguments are those of its class, and `episode_length`."""
     from brax import envs  # pyright: ignore[reportMissingImports]
 
     known: Any = getattr(envs, "_envs")  # noqa: B009 - there is no public list
@@ -82,11 +82,11 @@ def _brax(name: str, args: dict[str, Any]) -> Functional:
     try:
         return Functional(envs.get_environment(name, **args), repr(f"brax/{name}"), facts)
     except TypeError as error:
-        raise ValueError(f"Env 'brax/{name}' cannot be made: {error}; mend env_args.") from error
+        raise ValueError(f"Env 'brax/{name}' cannot be made: {error}; correct env_args.") from error
 
 
 def _playground(name: str, args: dict[str, Any]) -> Functional:
-    """The arguments replace entries of the environment's configuration."""
+    """A Playground environment; the arguments replace entries of its configuration."""
     try:
         from mujoco_playground import registry  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -105,7 +105,7 @@ def _playground(name: str, args: dict[str, Any]) -> Functional:
         config.update_from_flattened_dict(args)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"Env 'playground/{name}' cannot be made: {error}; mend env_args, which replace "
+            f"Env 'playground/{name}' cannot be made: {error}; correct env_args, which replace "
             "entries of its configuration."
         ) from error
     if config.get("action_repeat", 1) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One functional environment as training sees it: flat observations, costs, both ways to end."""
+"""One functional environment with flat observations, costs and both end flags."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from holdfast.envs.functional.source import Functional
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class EnvState:
-    """What `reset` and `step` of one's own environment may return."""
+    """A state that `reset` and `step` of a user-defined environment may return."""
 
     inner: Any
-    """All that the future depends on: any arrays."""
+    """The whole state of the simulation: any arrays."""
     obs: Any
     reward: Any = 0.0
     done: Any = False
@@ -38,7 +38,7 @@ class EnvState:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class StepResult:
-    """Of one step of one environment."""
+    """The outcome of one step of one environment."""
 
     obs: Array
     """[O] the true successor."""
@@ -47,12 +47,12 @@ class StepResult:
     """[K]"""
     terminated: Array
     cut: Array
-    """Whether the environment itself says that the end is a time limit."""
+    """Whether the environment itself marks the end as a time limit."""
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """The functions of one environment; many of them are a `vmap` of these."""
+    """The functions of one environment; a batch is a `vmap` of them."""
 
     env: Any
     label: str
@@ -71,7 +71,7 @@ class Dynamics:
         return observe(state.obs)
 
     def move(self, state: Any, action: Array) -> tuple[Any, StepResult]:
-        """A plain action's state and outcome."""
+        """The next state and outcome of a plain action."""
         given = self._native(action)
         # Brax writes into the dictionaries of the state that it is given.
         reached = self._like(self.env.step(jax.tree.map(lambda x: x, state), given), state)
@@ -82,7 +82,7 @@ class Dynamics:
         return reached, StepResult(obs, reward, cost, done & ~cut, cut)
 
     def _native(self, action: Array) -> Array:
-        """The twin of `foreign.spaces.to_native` for one action."""
+        """`foreign.spaces.to_native` in JAX, for one action."""
         space = self.native_action_space
         shaped = action.reshape(space.shape or ())
         if isinstance(space, gym.spaces.Box):
@@ -92,12 +92,12 @@ class Dynamics:
         return shaped.astype(jax.dtypes.canonicalize_dtype(dtype_of(space)))
 
     def _like(self, new: Any, old: Any) -> Any:
-        """A step's state with the types of the one before, as a loop needs it."""
+        """A step's state with the types of the previous state, as a compiled loop requires."""
         shapes = lambda tree: [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)]
         if jax.tree.structure(new) != jax.tree.structure(old) or shapes(new) != shapes(old):
             raise ValueError(
-                f"step() of Env {self.label} returned a state of another structure or other shapes "
-                "than it was given: let reset() and step() return the same entries."
+                f"step() of Env {self.label} returned a state of another structure or shape than "
+                "its argument: let reset() and step() return the same entries."
             )
         kept = lambda n, o: jnp.asarray(n) if jnp.asarray(n).dtype == o.dtype else _cast(n, o)
         return jax.tree.map(kept, new, old)
@@ -110,7 +110,7 @@ def _cast(new: Any, old: Array) -> Array:
 def observe(obs: Any) -> Array:
     """[O] the numbers of an observation.
 
-    Playground gives a policy `state` and keeps `privileged_state` for critics: the former it is.
+    Playground has `state` for the policy and `privileged_state` for critics; `state` is used.
     """
     if isinstance(obs, Mapping) and "state" in obs:
         obs = obs["state"]
@@ -123,7 +123,7 @@ def read_dynamics(
     cost: CostFunction | None = None,
     clip: bool = True,
 ) -> Dynamics:
-    """Learn sizes and costs from the shapes of a first state; nothing is computed."""
+    """Find sizes and costs from the shapes of a first state, without computing it."""
     label, env = source.label, source.env
     shapes = traced(label, jax.eval_shape, env.reset, jax.random.PRNGKey(0))
     missing = [name for name in ("obs", "reward", "done") if not hasattr(shapes, name)]
@@ -159,7 +159,8 @@ def _native_actions(env: Any, label: str) -> gym.Space[Any]:
     size = getattr(env, "action_size", None)
     if size is None:
         raise ValueError(
-            f"Env {label} does not say how to act: set action_size, a number (actions in [-1, 1]), "
+            f"Env {label} declares no action space: set action_size, a number (actions in [-1, "
+            "1]), "
             "or action_space, a Gymnasium space."
         )
     return gym.spaces.Box(-1.0, 1.0, (int(size),), np.float32)
@@ -191,7 +192,7 @@ def _find_cost(
 
 
 def traced(label: str, work: Callable[..., Any], *given: Any) -> Any:
-    """What it returns; JAX's word for a function that cannot be compiled becomes a sentence."""
+    """Its shapes; JAX's error for a function that cannot be compiled gets a remedy."""
     try:
         return work(*given)
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
@@ -203,7 +204,7 @@ def traced(label: str, work: Callable[..., Any], *given: Any) -> Any:
 
 
 def _info(state: Any) -> dict[str, Any]:
-    """Metrics and info in one, and the whole state for cost functions that look deeper."""
+    """Metrics and info in one dictionary, and the whole state for cost functions that need it."""
     return {"state": state, **getattr(state, "metrics", {}), **getattr(state, "info", {})}
 
 
@@ -214,7 +215,7 @@ def _transition(state: Any, action: Array, reached: Any) -> Transition:
 
 
 def _read(source: CostSource, step: Transition) -> Array:
-    """[K] the twin of `foreign.costs.read_cost`."""
+    """[K] `foreign.costs.read_cost` in JAX."""
     if source.kind == "function":
         return source.called(step)
     values = [jnp.ravel(step.info[key]).astype(jnp.float32) for key in source.keys]

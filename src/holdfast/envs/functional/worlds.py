@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many functional environments as pure functions: begun, stepped, begun again, acted in.
+"""Batches of functional environments as pure functions: start, step, restart, act.
 
-`DevicePolicy` acts where the environments are.
+`DevicePolicy` acts on the device of the environments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.envs.acting import Actor, box_scale
 from holdfast.envs.functional.states import Dynamics
 
 BLOCK = 8
-"""Environments that are reset at once: few end in the same step, and a reset is not cheap."""
+"""Environments that are reset at once: few end in the same step, and a reset takes long."""
 
 
 @jax.tree_util.register_dataclass
@@ -33,11 +33,13 @@ class Worlds:
     state: Any
     """A state of the environment, each array with a leading n."""
     key: Array
-    """[n, ...] of the environment; with the number of an episode it gives that episode's key."""
+    """[n, ...] key of the environment; with the number of an episode it gives that episode's
+    key.
+    """
     episode: Array
-    """[n] episodes that have ended."""
+    """[n] number of finished episodes."""
     age: Array
-    """[n] steps of the current ones."""
+    """[n] number of steps of the current episodes."""
 
 
 def begin(dynamics: Dynamics, seeds: Array) -> Worlds:
@@ -56,7 +58,7 @@ def observe(dynamics: Dynamics, worlds: Worlds) -> Array:
 
 
 def step(dynamics: Dynamics, worlds: Worlds, action: Array) -> tuple[Worlds, dict[str, Array]]:
-    """One step of all, and new episodes where one has ended; the fields of a `base.Step`."""
+    """One step of all, with new episodes after ends; returns the fields of a `base.Step`."""
     # Behind the barrier what the environment gave is rounded; no more is merged into its program.
     state, out = jax.lax.optimization_barrier(jax.vmap(dynamics.move)(worlds.state, action))
     age = worlds.age + 1
@@ -77,7 +79,7 @@ def step(dynamics: Dynamics, worlds: Worlds, action: Array) -> tuple[Worlds, dic
 
 
 def _restart(dynamics: Dynamics, worlds: Worlds, ended: Array) -> Worlds:
-    """New episodes for those that ended, a block at a time; for none nothing is computed."""
+    """New episodes for those that ended, a block at a time; no computation without ends."""
     n = len(ended)
 
     def some(x: tuple[Any, Array]) -> tuple[Any, Array]:
@@ -92,25 +94,24 @@ def _restart(dynamics: Dynamics, worlds: Worlds, ended: Array) -> Worlds:
 
 
 ROWS = {"cpu": 32}
-"""Height of a block by platform: small where rows cost time, else `MANY`."""
+"""Height of a block by platform: small on a CPU, else `MANY`."""
 MANY = 1024
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class DevicePolicy:
-    """The twin of `acting.Actor`: arrays in float32, what decides the program as static fields.
+    """`acting.Actor` in JAX: arrays in float32, and static fields that determine the program.
 
     Matrix products round a row differently in products of different height. So the policy reads
-    rows in blocks of one height, and how many environments a device has does not change what they
-    do.
+    rows in blocks of one height, and results do not depend on a device's number of environments.
     """
 
     layers: tuple[tuple[Array, Array], ...]
     std: Array | None
     """[A] of a Gaussian policy."""
     mean: Array | None
-    """[O] of the observations; None leaves them as they are."""
+    """[O] statistics of the observations; None: they are not normalised."""
     scale: Array | None
     sizes: tuple[int, ...] = field(metadata={"static": True})
     clip: bool = field(metadata={"static": True})
@@ -125,7 +126,7 @@ class DevicePolicy:
         return cls(layers, std, mean, scale, actor.sizes, actor.clip, actor.network)
 
     def view(self, obs: Array) -> Array:
-        """What the policy sees of obs [n, O]."""
+        """The policy's input from obs [n, O]."""
         if self.mean is None or self.scale is None:
             return obs
         return (obs - self.mean) / self.scale
@@ -151,7 +152,7 @@ class DevicePolicy:
         return jnp.stack([block.argmax(-1) for block in blocks], -1).astype(jnp.int32)
 
     def to_env(self, space: gym.Space[Any], action: Array) -> Array:
-        """The twin of `acting.action_map` for plain spaces."""
+        """`acting.action_map` in JAX, for plain spaces."""
         if isinstance(space, gym.spaces.Box):
             middle, half = map(jnp.asarray, box_scale(space))
             moved = middle + half * action
@@ -176,7 +177,7 @@ def advance(
 
 @jax.jit
 def joined(policy: DevicePolicy, out: Mapping[str, Array], last: Array) -> tuple[Array, Array]:
-    """(seen [T + 1, N, O], true successors [T, N, O]) of what `advance` returned."""
+    """(seen [T + 1, N, O], true successors [T, N, O]) from the result of `advance`."""
     seen = jnp.concatenate([out["seen"], last[None]])
     ended = (out["terminated"] | out["truncated"])[..., None]
     return seen, jnp.where(ended, policy.view(out["next_obs"]), seen[1:])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The single-agent tasks of Safety-Gymnasium, rebuilt on current MuJoCo and batched.
 
-Names are imported when first used: whoever needs the list of ids does not load a simulator.
+Names are imported when first used, so the list of ids needs no simulator.
 """
 
 import importlib

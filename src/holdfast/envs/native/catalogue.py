@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every native id: what stands behind it, how to make a batch of it, and what it is in words."""
+"""All native ids: their simulators, batches and descriptions."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -20,7 +20,7 @@ from holdfast.settings import nearest
 
 
 def check_id(env_id: str) -> None:
-    """Refuse an id that does not exist, with the nearest one that does."""
+    """Refuse an unknown id; the error suggests the nearest one."""
     if env_id not in NATIVE_IDS:
         hint = nearest(env_id, NATIVE_IDS, "`holdfast envs` lists all of them.")
         raise ValueError(f"unknown native environment {env_id!r}{hint}")
@@ -53,10 +53,10 @@ def make(
 ) -> VecEnv:
     """A batch of `num_envs` environments.
 
-    `constraints` names the costs to keep apart, e.g. `("hazards", "vases")`; by default there is
-    one, `cost`, the original's summed 0/1 cost. With `workers` the batch is shared among that many
-    processes, or what `start` makes; 0 keeps it in this one. Results are the same to the last bit.
-    `budgets` are shown behind the observations.
+    `constraints` names separate costs, e.g. `("hazards", "vases")`; by default there is one,
+    `cost`, the original's summed 0/1 cost. `workers` is the number of processes, or of workers that
+    `start` makes; 0: this process. Results are the same to the last bit. `budgets` are appended to
+    the observations.
     """
     if workers < 0:
         raise ValueError(f"workers={workers} must not be negative; 0 keeps all in this process.")
@@ -83,12 +83,12 @@ class Description:
     info_keys: tuple[str, ...]
     """The cost entries of `info`."""
     objects: tuple[tuple[str, int], ...]
-    """What stands in the world, and how many of it."""
+    """Kind of object in the world → number."""
     time_limit: int
     """Steps of an episode."""
     seconds_per_step: float
     threshold: float | None
-    """The speed, or distance from an axis, above which a step costs; None where nothing such is."""
+    """The speed, or distance from an axis, above which a step has a cost; None without one."""
 
     def __str__(self) -> str:
         bounds = sorted(set(zip(self.action_low, self.action_high, strict=True)))
@@ -125,16 +125,16 @@ def summaries(kind: Literal["velocity", "navigation"]) -> dict[str, str]:
 
 
 def _several(name: str, number: int) -> str:
-    """8 hazards, 1 vase: names of kinds are plurals where a world can hold several."""
+    """8 hazards, 1 vase: names of kinds are plurals if a world can have several."""
     return f"{number} {name if number > 1 else name.removesuffix('s').replace('_', ' ')}"
 
 
 def _dangers(level: Level) -> str:
-    """Of what a step can cost, how much there is."""
+    """The objects that cause costs, with their numbers."""
     harmless = ("goal", "circle", "buttons", "push_box")
     costly = [kind for kind in level.kinds if kind.name not in harmless]
-    said = ", ".join(_several(kind.name, kind.number) for kind in costly)
-    return f"; {said.replace('sigwalls', 'walls')}" if said else "; no hazards"
+    listed = ", ".join(_several(kind.name, kind.number) for kind in costly)
+    return f"; {listed.replace('sigwalls', 'walls')}" if listed else "; no hazards"
 
 
 def describe(env_id: str) -> Description:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What more than one family of tasks asks of its engine: versions, states, views, random streams.
+"""Shared helpers for the engine: versions, states, views, random streams.
 
-Derived quantities are read through views of the simulators' own memory, collected once: a batch
-is then gathered by a single `concatenate` instead of one attribute look-up per number.
+Derived quantities are read through views of the simulators' own memory, collected once: a batch is
+then gathered by a single `concatenate` instead of one attribute look-up per number.
 
 Random generators are saved as arrays, so that a snapshot is plain data. Velocity tasks draw from
-PCG64, navigation tasks from MT19937: the original's streams are part of what a seed means.
+PCG64, navigation tasks from MT19937, so that a seed gives the original's random streams.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from holdfast.envs.native.simulation import Array
 
 mujoco: Any = importlib.import_module("mujoco")
-"""A compiled module without type information: untyped here, once, instead of at every use."""
+"""A compiled module without type information, declared untyped once."""
 Model: TypeAlias = Any
 Data: TypeAlias = Any
 
@@ -51,7 +51,7 @@ def alter(models: Sequence[Model], mass: float, friction: float) -> None:
 
 
 def get_states(models: Sequence[Model], datas: Sequence[Data]) -> Array:
-    """[N, S] everything the integrator starts from."""
+    """[N, S] the integrator's full state."""
     size = mujoco.mj_stateSize(models[0], COMPLETE)
     states = np.empty((len(datas), size))
     for model, data, state in zip(models, datas, states, strict=True):
@@ -64,9 +64,9 @@ def set_states(models: Sequence[Model], datas: Sequence[Data], states: Array) ->
     size = mujoco.mj_stateSize(models[0], COMPLETE)
     if states.shape != (len(datas), size):
         raise ValueError(
-            f"the snapshot holds simulator states of shape {states.shape} where this MuJoCo "
+            f"the snapshot has simulator states of shape {states.shape} where this MuJoCo "
             f"({mujoco.__version__}) needs {(len(datas), size)}: "
-            "restore it with the version and the number of environments that saved it."
+            "restore it with the same version and number of environments."
         )
     for model, data, state in zip(models, datas, states, strict=True):
         mujoco.mj_setState(model, data, np.ascontiguousarray(state), COMPLETE)
@@ -87,7 +87,7 @@ def pcg64_state(generators: Sequence[np.random.Generator]) -> NDArray[np.uint64]
 
 
 def pcg64_from(rows: NDArray[np.uint64]) -> list[np.random.Generator]:
-    """Generators that continue where `pcg64_state` found them."""
+    """Generators with the states of `pcg64_state`."""
     generators: list[np.random.Generator] = []
     for row in rows:
         high, low, increment_high, increment_low, buffered, half = (int(value) for value in row)
@@ -114,7 +114,7 @@ def mt19937_state(
 def mt19937_from(
     keys: NDArray[np.uint32], positions: NDArray[np.int64]
 ) -> list[np.random.RandomState]:
-    """Generators that continue where `mt19937_state` found them."""
+    """Generators with the states of `mt19937_state`."""
     generators = [np.random.RandomState(0) for _ in positions]
     for generator, key, position in zip(generators, keys, positions, strict=True):
         generator.set_state(("MT19937", key, int(position), 0, 0.0))

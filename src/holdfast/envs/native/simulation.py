@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a family of native tasks provides: N simulators that advance, restart and save together.
+"""The interface of a family of native tasks: N simulators that step, restart and save together.
 
-A simulation knows worlds, rewards and costs. It knows nothing of time limits, automatic resets,
-constraints or workers: those are the same for every family and live in `batch.lockstep`.
+A simulation defines worlds, rewards and costs. Time limits, automatic resets and constraints are
+the same for every family and are in `batch.lockstep`.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,16 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one step of the whole batch did, before any episode is restarted."""
+    """The result of one step of the whole batch, before episodes are restarted."""
 
     obs: Array
     """[N, O]"""
     reward: Array
     """[N]"""
     costs: Array
-    """[N, C] raw 0/1 values in the order of `cost_keys`; NaN where a cost does not apply now."""
+    """[N, C] raw 0/1 values in the order of `cost_keys`; NaN if a cost does not apply at
+    present.
+    """
     terminated: NDArray[np.bool_]
     """[N]"""
 
@@ -47,7 +49,7 @@ class Simulation(Protocol):
 
     @property
     def models(self) -> Sequence[Any]:
-        """The engine's models behind them, to be altered before the first episode."""
+        """The engine's models; they may be changed before the first episode."""
         ...
 
     def seed(self, seeds: NDArray[np.int64]) -> None:
@@ -67,15 +69,15 @@ class Simulation(Protocol):
         ...
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """Everything the future depends on."""
+        """The whole state."""
         ...
 
     def load(self, saved: dict[str, NDArray[Any]]) -> None:
-        """Undo everything since `save`."""
+        """Restore the state of `save`."""
         ...
 
 
 class Simulated:
-    """A batch whose simulators are in this process, to be drawn."""
+    """A batch with its simulators in this process, which can be drawn."""
 
     simulation: Simulation

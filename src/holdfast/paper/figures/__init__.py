@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's pictures, drawn from exact computations, each with its data beside it."""
+"""The paper's figures, drawn from exact computations, each with its data as CSV."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,9 +28,9 @@ FIGURES: dict[str, Callable[[FiniteCMDP | None, bool, Look], Drawing]] = {
     "paths": lambda own, parity, look: paths.draw(own, look),
     "penalty": lambda own, parity, look: penalty.draw(own, look),
 }
-"""By name, for one's own CMDP or the toy; the flag asks for the published recipe."""
+"""Figures by name, for a given CMDP or the toy; the flag selects the published recipe."""
 ANY_SIZE = ("divergence", "paths")
-"""Figures that need no policy square, hence no 2 states, 2 actions and 1 constraint."""
+"""Figures without a policy square, for CMDPs of any size."""
 
 
 def figures(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The animated figure: C-TRPO walks through the policy square, its trust region bends with it."""
+"""The animated figure: C-TRPO's path through the policy square with its trust regions."""
 
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure is: a matplotlib figure and the numbers it shows. One look for all of them."""
+"""A figure: a matplotlib figure and its data, in one style."""
 
 import csv
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A finished figure and the table of what it shows."""
+    """A finished figure and its data as a table."""
 
     figure: Figure
     columns: tuple[str, ...]
@@ -38,19 +38,19 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Look:
-    """What a figure is to show instead of its usual choice, where it has such a choice."""
+    """Parameters of a figure in place of its defaults."""
 
     beta: tuple[float, ...] = ()
     """Weights of the barrier, at most five."""
     barrier: str | None = None
     """A key of `POTENTIALS`."""
     radius: float | None = None
-    """Of trust regions and updates."""
+    """Radius of trust regions and updates."""
 
     def __post_init__(self) -> None:
         if len(self.beta) > len(SERIES):
             raise ValueError(
-                f"{len(self.beta)} values of beta are more than a figure can tell apart; give at "
+                f"{len(self.beta)} values of beta are more than a figure has colours for; give at "
                 f"most {len(SERIES)}."
             )
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact CPO and C-TRPO runs with the same radius: how each meets the limit.
+"""Exact CPO and C-TRPO runs with the same radius, near the limit.
 
-CPO uses the limit up in a few updates and slides along it to the optimum; the surrogate errs little
-and what it errs the next update repairs. C-TRPO keeps a distance. With the entropy barrier a
-region touches the limit where the slack is below δ/β (the quadratic model already below 2δ/β); an
-update that ends on the limit is followed by a recovery, a whole step down the cost. With the log
+CPO reaches the limit in a few updates and follows it to the optimum; the surrogate's error is
+small, and the next update repairs it. C-TRPO keeps a distance. With the entropy barrier a region
+touches the limit if the slack is below δ/β (for the quadratic model below 2δ/β). An update that
+ends on the limit is followed by a recovery, a whole step that reduces the cost. With the log
 barrier no region touches it, at any slack.
 """
 
@@ -41,7 +41,7 @@ def walk(
 
 
 def runs(look: Look) -> tuple[tuple[str, Method, Geometry, str], ...]:
-    """What is drawn: the usual, or CPO and C-TRPO with the weights and the barrier asked for."""
+    """The methods: the defaults, or CPO and C-TRPO with the chosen weights and barrier."""
     if not look.beta and look.barrier is None:
         return RUNS
     barrier = look.barrier or "entropy"
@@ -54,7 +54,7 @@ def runs(look: Look) -> tuple[tuple[str, Method, Geometry, str], ...]:
 def run(
     cmdp: FiniteCMDP, start: Floats, method: Method, geometry: Geometry, radius: float = RADIUS
 ) -> Trajectory:
-    """What the figure shows of one method."""
+    """The curves of one method."""
     points = walk(cmdp, start, radius, STEPS, method, geometry)
     return Trajectory.of(np.arange(STEPS + 1.0), points, "took all steps")
 

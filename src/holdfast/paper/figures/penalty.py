@@ -2,9 +2,9 @@
 """The same barrier in the objective and in the metric.
 
 As a penalty the log barrier moves the optimum into the safe set. Its price β/slack is then a dual
-solution, so that V_r falls short by β for each limit as long as the prices of the limits stay what
-they are at the optimum. In the metric the barrier only bends the way: C-NPG ends at the constrained
-optimum whatever β is.
+solution, so V_r is too small by β for each limit, as long as the prices equal those at the optimum.
+In the metric the barrier changes only the path: C-NPG converges to the constrained optimum for
+every β.
 """
 
 from typing import Any

@@ -24,8 +24,8 @@ NAMES = (r"$\pi(a_1\mid s_1)$", r"$\pi(a_1\mid s_2)$")
 def starts(cmdp: FiniteCMDP, count: int = 10, seed: int = 0) -> list[Floats]:
     """Policies with logits θ ~ N(0, I), redrawn while V_c ≥ b − 0.1.
 
-    Where the safe set is narrow, 0.6 of the largest slack replaces 0.1, and after 10,000 draws the
-    interior policy what is missing.
+    If the safe set is narrow, 0.6 of the largest slack replaces 0.1, and after 10,000 draws the
+    interior policy replaces missing ones.
     """
     rng = np.random.default_rng(seed)
     least = min(0.1, 0.6 * safest(cmdp)[1])
@@ -45,7 +45,7 @@ def trajectory(
 
 
 def draw_background(axes: Any, cmdp: FiniteCMDP) -> Any:
-    """Heat map of V_r, the curve V_c = b, the unsafe side veiled."""
+    """Heat map of V_r, the curve V_c = b, the unsafe side shaded."""
     coarse, fine = Square.of(cmdp, 100), Square.of(cmdp, 1000)
     image = axes.imshow(
         coarse.value(cmdp.reward),
@@ -66,7 +66,7 @@ def draw_background(axes: Any, cmdp: FiniteCMDP) -> Any:
 
 
 def draw_star(axes: Any, best: Optimum) -> None:
-    """An optimum, also where it lies on the border."""
+    """An optimum, also on the border."""
     point = best.policy[:, 0]
     axes.plot(*point, "*", color=RED, ms=9, mec="white", mew=0.6, zorder=6, clip_on=False)
 

@@ -85,7 +85,7 @@ def clip_polygon(vertices: Floats, cmdp: FiniteCMDP) -> Floats:
 
 
 def _draw_simplex(axes: Any, flat: Any) -> None:
-    """The tetrahedron of all laws over (s, a), seen against the quadrilateral's plane."""
+    """The tetrahedron of all distributions over (s, a), beside the quadrilateral's plane."""
     corners = flat(np.eye(4))
     for pair in combinations(corners, 2):
         axes.plot(*np.array(pair).T, color="#bdbdbd", lw=0.8, zorder=0)
@@ -95,7 +95,7 @@ def _draw_simplex(axes: Any, flat: Any) -> None:
 
 
 def _name_parts(axes: Any, flat: Any, vertices: Floats, safe: Floats, cmdp: FiniteCMDP) -> None:
-    """Corners by their policies, the two parts by what they are, the cut between them."""
+    """Labels: corners by their policies, the two parts, and the cut between them."""
     for policy, corner in zip(ORDER, flat(vertices), strict=True):
         inward = corner * (1.0 - 0.13 / max(0.2, float(np.linalg.norm(corner))))
         axes.plot(*corner, "o", color=BLUE, ms=3)

@@ -63,7 +63,7 @@ def draw(own: FiniteCMDP | None = None, look: Look = Look()) -> Drawing:
 
 
 def _centres(own: FiniteCMDP | None, look: Look) -> tuple[tuple[tuple[float, float], float], ...]:
-    """Where the regions are drawn and how large: one's own CMDP from its interior policy."""
+    """Centre and size of the regions; for a given CMDP from its interior policy."""
     inside = interior_policy(own)[:, 0] if own else None
     place = lambda usual: usual if inside is None else (float(inside[0]), float(inside[1]))
     return tuple((place(centre), look.radius or radius) for centre, radius in CENTRES)

@@ -178,7 +178,7 @@ function lineChart(host, title, series, {refs = [], marks = [], band = true, log
   root.addEventListener("pointerleave", () => { cross.setAttribute("visibility", "hidden"); dots.replaceChildren(); });
 }
 
-// points: [{i, name, x: [v, low, high], y: [...], safe, said}]
+// points: [{i, name, x: [v, low, high], y: [...], safe, label}]
 function scatterChart(host, points, xTitle, yTitle) {
   host.replaceChildren();
   if (!points.length) { host.append(make("div", {className: "empty", textContent: "nothing chosen"})); return; }
@@ -217,7 +217,7 @@ function scatterChart(host, points, xTitle, yTitle) {
     const [tx, ty] = spots.map(([a, b], k) => [a, b, cover(a, b, size, 13) + k]).sort((a, b) => a[2] - b[2])[0];
     taken.push([tx, ty, size, 13]);
     draw("text", {x: tx, y: ty + 11, class: "strong halo"}, g, p.name);
-    g.addEventListener("pointermove", event => showTip(event, p.name, [[p.i, "return", triple(p.y)], [p.i, "regret", triple(p.x)], [null, p.said, ""]]));
+    g.addEventListener("pointermove", event => showTip(event, p.name, [[p.i, "return", triple(p.y)], [p.i, "regret", triple(p.x)], [null, p.label, ""]]));
   }
 }
 

@@ -52,17 +52,17 @@ function holding() {
   sortable(at("held-rest"), "held-rest", [who, where, ...columns(REST)], rows);
   at("holding-note").textContent = "Costs are those of " + (data.smoothed ? "the smoothed logs, since not every run has the raw ones" : "each epoch's own episodes") +
     ". A mean hides the seed that failed, so the worst one stands at the end of each row; costs above the limit are coloured. Point at a heading or a number for what it is.";
-  foretold();
+  predictedVsRealised();
 }
 
-// What an update said it would do to the cost, and what the next epoch measured.
-function foretold() {
-  const shown = chosenTasks().map(t => [t, chosenLabels().filter(l => data.foretold[`${l},${t}`]).map(l => ({i: l, name: names[l], points: data.foretold[`${l},${t}`]}))]).filter(([, series]) => series.length);
-  at("foretold").replaceChildren();
-  at("foretold-note").hidden = !shown.length;
+// Predicted cost changes of updates, and the changes that the next epoch measured.
+function predictedVsRealised() {
+  const shown = chosenTasks().map(t => [t, chosenLabels().filter(l => data.predicted_vs_realised[`${l},${t}`]).map(l => ({i: l, name: names[l], points: data.predicted_vs_realised[`${l},${t}`]}))]).filter(([, series]) => series.length);
+  at("predicted").replaceChildren();
+  at("predicted-note").hidden = !shown.length;
   for (const [t, series] of shown) {
     const host = make("div", {className: "card"});
-    at("foretold").append(host);
+    at("predicted").append(host);
     cloudChart(host, tasks[t].short, series, "predicted change of the cost", "realised, one epoch later");
   }
 }

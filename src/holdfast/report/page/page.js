@@ -106,7 +106,7 @@ function overview() {
   const groups = metric => Object.entries(TONES).map(([key, title]) => ({title, tone: key, rows: rows(metric, key)}));
   const hosts = ["excess", "reward", "regret"].map(() => make("div", {className: "card"}));
   at("bars").replaceChildren(...hosts);
-  // What sets several side by side says nothing of one.
+  // A comparison needs several methods.
   for (const id of ["pareto", "profiles", "improvement"]) for (const node of [at(id), document.querySelector(`nav a[href="#${id}"]`)]) node.hidden = shown.length < 2;
   at("order").parentElement.hidden = shown.length < 2;
   if (shown.length === 1) { alone(hosts, shown[0], left); return; }
@@ -117,10 +117,10 @@ function overview() {
   at("aggregate-note").textContent = "Interquartile mean over seeds and chosen tasks with its 95 % stratified bootstrap interval" +
     (whole ? "" : " (recomputed here for this choice, 2,000 resamples)") + ". Probably safe: the whole interval of the final cost lies at or below the limit; probably unsafe: all of it above; undecided: across it, or from a single seed. Probably safe also needs that no task is above its limit." +
     shown.filter(l => tone(l) === "partly").map(l => ` ${partly(l)}.`).join("") +
-    (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed, which says nothing of chance: no method with such a cell is called safe or unsafe." : "") +
+    (shown.some(l => chosenTasks().some(t => final(l, t).seeds.length < 2)) ? " Some cells have a single seed, which does not show chance: no method with such a cell is called safe or unsafe." : "") +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "") +
     (withdrawn.size ? ` Withdrawn by their authors, hence in tables and curves only: ${[...withdrawn].map(l => names[l]).join(", ")}.` : "");
-  scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: tone(l) === "safe", said: TONES[tone(l)].toLowerCase()})), "normalised cost regret", "normalised return");
+  scatterChart(at("scatter"), shown.map(l => ({i: l, name: names[l], x: aggregate(l, "regret"), y: aggregate(l, "reward"), safe: tone(l) === "safe", label: TONES[tone(l)].toLowerCase()})), "normalised cost regret", "normalised return");
 }
 
 const unpack = text => { const raw = atob(text), bytes = new Uint8Array(raw.length); for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i); return new Float32Array(bytes.buffer); };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model cards: one offline page and one JSON file that say what is known of a policy's safety."""
+"""Model cards: one offline page and one JSON file on a policy's safety."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.envs.foreign.source import EnvSource, name_env, name_function
 from holdfast.files import write_atomic
 from holdfast.judge.evaluate import CostBound, Limits, OnEpisodes
 from holdfast.judge.perturb import parse_perturbations
-from holdfast.ship.certify.card import Judged
+from holdfast.ship.certify.card import CardInputs
 from holdfast.ship.certify.card import describe as described
 from holdfast.ship.certify.history import history
 from holdfast.ship.certify.page import render
@@ -27,7 +27,7 @@ from holdfast.ship.film.writers import find_ffmpeg
 __all__ = ["certify"]
 
 FILMED = 20
-"""Episodes of which the costliest is shown."""
+"""Number of episodes of which the costliest is filmed."""
 
 
 def certify(
@@ -52,14 +52,13 @@ def certify(
 ) -> tuple[Path, Path]:
     """Judge the policy of a run folder and write card.html and card.json into `out`.
 
-    `out` is RUN/card by default. The verdict is about sampled actions, or with `deterministic`
-    about the most likely ones; the other kind is judged beside it, from `episodes` episodes.
-    `perturb` are other conditions to judge it under, as those of `holdfast evaluate --perturb`;
-    `film` adds a video of the costliest of 20 episodes (a plot where there are no pictures; where
-    drawing fails the card says why). `env`, `env_args`, `cost` and
-    `limits` are those of `Agent.evaluate`; the card then speaks of them, and not of the training.
-    `describe` says what the task is, where the environment's own description (a docstring) is not
-    enough.
+    `out` is RUN/card by default. The verdict is on sampled actions, or with `deterministic` on the
+    most likely ones; the other kind is judged, too, from `episodes` episodes. `perturb` are further
+    conditions, as in `holdfast evaluate --perturb`. `film` adds a video of the costliest of 20
+    episodes, or a plot for an environment without pictures; if drawing fails, the card contains the
+    reason. `env`, `env_args`, `cost` and `limits` are those of `Agent.evaluate`, and replace those
+    of training in the card. `describe` is a description of the task, in place of the environment's
+    docstring.
     """
     folder = Path(run)
     target = folder / "card" if out is None else Path(out)
@@ -81,7 +80,7 @@ def certify(
     conditions = parse_perturbations(perturb) if perturb else ()
     others = {str(condition): judge(perturb=condition) for condition in conditions}
     target.mkdir(parents=True, exist_ok=True)
-    shown, unfilmed = None, "it was not asked for"
+    shown, unfilmed = None, "it was not requested"
     if film:
         wanted = target / f"film{'.mp4' if has_ffmpeg() else '.gif'}"
         try:
@@ -95,7 +94,7 @@ def certify(
         place = replace(place, env=name, env_args=dict(own if env_args is None else env_args))
     if cost is not None:
         place = replace(place, cost=cost if isinstance(cost, str) else name_function(cost))
-    judged = Judged(
+    judged = CardInputs(
         folder,
         agent,
         result,

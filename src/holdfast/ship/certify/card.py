@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model card as plain data: what was judged, what is proved and what not, how to repeat it."""
+"""A model card as plain data: the policy, the verdict, its assumptions, and commands to repeat
+it.
+"""
 
 from __future__ import annotations
 
@@ -28,35 +30,35 @@ FILMED = "The film shows single episodes, the costliest of those played, and pro
 
 
 @dataclass(frozen=True)
-class Judged:
-    """All that a card is made from."""
+class CardInputs:
+    """The inputs of a card."""
 
     path: Path
     """The run folder."""
     agent: Agent
     evaluation: Evaluation
     seed: int
-    """Of the evaluation."""
+    """Seed of the evaluation."""
     history: History
     film: Path | None
     conditions: Mapping[str, Evaluation]
-    """Evaluations under other conditions, by what was changed."""
+    """Evaluations under other conditions, by the change."""
     place: Run
-    """The run with the environment and cost function that it was judged by."""
+    """The run with the environment and cost function of the evaluation."""
     perturb: tuple[str, ...] = ()
-    """The words that make these conditions."""
+    """The words of `--perturb` for these conditions."""
     about: str = ""
-    """What the task is, in the words of who made the card; none: what its environment states."""
+    """A description of the task by the user; empty: the environment's own."""
     given: Any = None
-    """The environment that it was judged in, where one was passed."""
+    """The environment of the evaluation, if one was passed."""
     unfilmed: str = ""
-    """Why there is no film, where there is none."""
+    """Why there is no film, if there is none."""
     other_head: Evaluation | None = None
-    """The same policy with most likely actions where sampled ones are judged, or the reverse."""
+    """The evaluation with most likely actions if the card is on sampled ones, or the reverse."""
 
 
-def describe(judged: Judged) -> dict[str, Any]:
-    """The card of one policy; JSON has every number that the page shows."""
+def describe(judged: CardInputs) -> dict[str, Any]:
+    """The card of one policy; it contains every number on the page."""
     agent, result = judged.agent, judged.evaluation
     run, spaces, state = agent.run, agent.spaces, agent.state
     assert spaces is not None and state is not None
@@ -118,23 +120,23 @@ def _other_head(result: Evaluation | None) -> dict[str, Any] | None:
     return result.summary() | {"actions": _head(result), "proved": result.verdict.proved_sentence}
 
 
-def assumptions(judged: Judged) -> list[str]:
-    """What the proof rests on."""
+def assumptions(judged: CardInputs) -> list[str]:
+    """The assumptions of the proof."""
     result = judged.evaluation
     bounds = result.cost_bounds
     bounded = (
-        "nothing bounds the cost of an episode, so safety cannot be proved, only indicated"
+        "the cost of an episode has no known bound, so safety cannot be proved, only indicated"
         if bounds is None
         else "an episode costs between 0 and "
         + ", ".join(f"{b:g} ({name})" for b, name in zip(bounds, result.limits, strict=True))
-        + ", whatever the law of the costs in between"
+        + ", with any distribution of the costs in between"
     )
     return [
         f"{bounded};",
         f"the {len(result.returns):,} episodes were drawn independently from the environment as "
         f"named, with {_head(result)} actions of the policy as stored, and none was left out;",
         f"the limit is on the {_quantities(result)}, and confidence is 95 % at any number of "
-        "episodes, also if one stops when the answer is there.",
+        "episodes, also if the evaluation stops as soon as it is decided.",
     ]
 
 
@@ -144,7 +146,7 @@ def _limited(result: Evaluation) -> str:
 
 
 def _quantities(result: Evaluation) -> str:
-    """What the limits are on, in words."""
+    """The limited quantities in words."""
     kinds = {name: claim for name, claim in result.claims.items() if claim.kind != "mean"}
     if not kinds:
         return "mean cost of an episode"
@@ -155,8 +157,8 @@ def _head(result: Evaluation, other: bool = False) -> str:
     return "most likely" if result.deterministic != other else "sampled"
 
 
-def not_shown(judged: Judged) -> list[str]:
-    """What nobody should read out of a card."""
+def not_shown(judged: CardInputs) -> list[str]:
+    """Conclusions that a card does not support."""
     result, past = judged.evaluation, judged.history
     rate = result.verdict.violating
     epochs = sum(excursion.epochs for excursion in past.excursions)
@@ -164,21 +166,20 @@ def not_shown(judged: Judged) -> list[str]:
         f"While it learned, the mean cost was above a limit in {epochs} of {len(past.steps)} "
         "epochs; the verdict is about the policy after that."
         if len(past.steps)
-        else "No history of the training is stored, so nothing is known of the costs while it "
-        "learned."
+        else "No history of the training is stored, so the costs while it learned are unknown."
     )
     changed = (
         "Only the conditions listed here were changed, one set at a time."
         if judged.conditions
         else "No other mass, friction, sensor noise or delay was tried."
     )
-    beside = "" if judged.other_head is None else "; both stand side by side below"
+    beside = "" if judged.other_head is None else "; both are compared below"
     return [
         f"The limit is on the {_limited(result)}, so single episodes may exceed it: "
         f"{rate.value:.1%} of those judged did, and up to {rate.high:.1%} cannot be excluded.",
         f"It is about this environment, {judged.place.env}. A machine, or a simulator, that "
         f"differs has other costs. {changed}",
-        "A cost that the environment does not report was not looked at.",
+        "A cost that the environment does not report was not judged.",
         f"It is about {_head(result)} actions. With {_head(result, other=True)} ones the policy is "
         f"another, at other costs{beside}.",
         "It is about one trained policy (one seed), not about its algorithm.",
@@ -194,8 +195,8 @@ def trained_with(path: Path) -> dict[str, str]:
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
-def digests(judged: Judged) -> dict[str, dict[str, Any]]:
-    """SHA-256 and size of every file that the card speaks of."""
+def digests(judged: CardInputs) -> dict[str, dict[str, Any]]:
+    """SHA-256 and size of every file of the card."""
     assert judged.agent.state is not None
     stored = f"checkpoint/epoch-{judged.agent.state.epoch:06d}/state.safetensors"
     names = ["run.json", "progress.csv", stored]
@@ -209,7 +210,7 @@ def digest(content: bytes) -> dict[str, Any]:
     return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
 
 
-def reproduce(judged: Judged) -> list[str]:
+def reproduce(judged: CardInputs) -> list[str]:
     """Commands that repeat the evaluations and the training."""
     result, run, place = judged.evaluation, judged.agent.run, judged.place
     flags = f" --seed {judged.seed}"

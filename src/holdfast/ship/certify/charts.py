@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small charts as inline SVG: they need no script, print well and follow the page's colours."""
+"""Small charts as inline SVG, without scripts, in the page's colours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
-    """How episodes cost, with the limit and the mean."""
+    """A histogram of the costs of episodes, with the limit and the mean."""
     most = max(float(costs.max()), 1.25 * limit, 1e-9)
     counts, edges = np.histogram(costs, bins=32, range=(0.0, most))
     x, y = _scale(0.0, most), _rise(float(counts.max()))
@@ -35,7 +35,7 @@ def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
 def curves(
     steps: Floats, values: Floats, limits: Mapping[str, float], label: str, unit: str
 ) -> str:
-    """Values [E, K] over steps, each with its limit; several are told apart by their names."""
+    """Values [E, K] over steps, each with its limit; several have a legend."""
     finite = values[np.isfinite(values)]
     low = min(0.0, float(finite.min())) if finite.size else 0.0
     high = max(
@@ -58,7 +58,7 @@ def curves(
 
 
 def _legend(names: Sequence[str]) -> str:
-    """A line of each colour and its name, above the curves."""
+    """The legend above the curves."""
     drawn, x = "", 90
     for k, name in enumerate(names):
         drawn += _line(f"line line{k % 4}", x, 9, x + 18, 9)
@@ -104,13 +104,13 @@ def _mark(x: float, text: str, kind: str, height: int) -> str:
 def _axes(left: float, right: float, high: float, across: str, up: str, low: float = 0.0) -> str:
     foot = HEIGHT - BOTTOM
     x, y = _scale(left, right), _rise(high, low)
-    said = _line("axis", LEFT, foot, WIDTH - 16, foot)
+    drawn = _line("axis", LEFT, foot, WIDTH - 16, foot)
     for value in ticks(left, right):
-        said += _text("axis", x(value), foot + 15, _short(value), "middle")
+        drawn += _text("axis", x(value), foot + 15, _short(value), "middle")
     for value in ticks(low, high):
-        said += _text("axis", LEFT - 6, y(value) + 4, _short(value), "end")
-    said += _text("axis", WIDTH - 16, HEIGHT - 4, across, "end")
-    return said + _text("axis", 4, 13, up)
+        drawn += _text("axis", LEFT - 6, y(value) + 4, _short(value), "end")
+    drawn += _text("axis", WIDTH - 16, HEIGHT - 4, across, "end")
+    return drawn + _text("axis", 4, 13, up)
 
 
 def ticks(low: float, high: float) -> list[float]:

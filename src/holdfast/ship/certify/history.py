@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a run held its limits while it learned: regret, excursions, recoveries."""
+"""The costs of a run while it learned: regret, excursions, recoveries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.records.rows import Row
 
 @dataclass(frozen=True)
 class History:
-    """What progress.csv says of a run; empty where an agent was saved without its history."""
+    """The history of a run from progress.csv; empty if an agent was saved without it."""
 
     steps: NDArray[np.float64]
     """[E] environment steps"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo made from run folders: of each task one policy, judged, with its model card."""
+"""Make the zoo from run folders: one policy of each task, judged, with its model card."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from holdfast.train.environment import Spaces
 
 
 def make_zoo(
-    dirs: Iterable[Path], to: Path, episodes: int = 200, told: Callable[[str], None] = print
+    dirs: Iterable[Path], to: Path, episodes: int = 200, report: Callable[[str], None] = print
 ) -> dict[str, dict[str, Any]]:
     """Add a policy for each task of the runs under `dirs`; the lowest seed of a task is taken.
 
-    Nothing is chosen by how well a run went: the zoo shows what the algorithm does.
+    No run is selected by its results, so the zoo is representative of the algorithm.
     """
     if episodes < 1:
         raise ValueError(f"--episodes {episodes} must be at least 1; 200 is usual.")
@@ -32,18 +32,18 @@ def make_zoo(
     for path in sorted(p.parent for root in dirs for p in _records(root)):
         folder = open_folder(path)
         if not checkpoint.saved_epochs(path):
-            told(f"{path}: it holds no checkpoint, so there is no policy to take")
+            report(f"{path}: it has no checkpoint, so it has no policy")
             continue
         rival = found.get(folder.run.env)
         if rival is None or folder.run.seed < rival.run.seed:
             found[folder.run.env] = folder
     if not found:
-        raise ValueError("none of these folders holds a run with a checkpoint: name trained runs.")
+        raise ValueError("none of these folders has a run with a checkpoint: name trained runs.")
     made = entries(to)
     for task, folder in sorted(found.items()):
         made[task] = add_policy(folder, to / _plain(task), episodes)
         write_json(to / INDEX, {"format": FORMAT, "policies": dict(sorted(made.items()))})
-        told(f"zoo/{task}: {sentence(made[task])}")
+        report(f"zoo/{task}: {sentence(made[task])}")
     return made
 
 
@@ -55,12 +55,14 @@ def _records(root: Path) -> list[Path]:
 
 def _plain(task: str) -> str:
     if Path(task).name != task or task.startswith("."):
-        raise ValueError(f"'{task}' is no task of ours, and the zoo holds only those.")
+        raise ValueError(
+            f"'{task}' is not a native task, and the zoo has only those: name runs on native tasks."
+        )
     return task
 
 
 def add_policy(folder: Folder, target: Path, episodes: int) -> dict[str, Any]:
-    """A run folder with the newest policy and no environment's state, and its card."""
+    """Write a run folder with the newest policy, without the environments' state, and its card."""
     agent = Agent.load(folder.path)
     state, spaces = agent.state, agent.spaces
     assert state is not None and isinstance(spaces, Spaces)

@@ -14,7 +14,7 @@ from holdfast.console import counted
 from holdfast.core.limits import parse_limit
 from holdfast.judge.evaluate import interval
 from holdfast.ship.certify import charts
-from holdfast.ship.certify.card import Judged, digest
+from holdfast.ship.certify.card import CardInputs, digest
 
 ANSWERS = {
     "yes": "Proved safe at 95 %",
@@ -24,7 +24,7 @@ ANSWERS = {
 MEDIA = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
 
 
-def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
+def render(data: dict[str, Any], judged: CardInputs, content: bytes) -> str:
     """The page of a card; `content` is the JSON file beside it."""
     policy, task, verdict = data["policy"], data["task"], data["verdict"]
     title = f"{policy['algorithm']} on {task['env']}"
@@ -38,13 +38,13 @@ def render(data: dict[str, Any], judged: Judged, content: bytes) -> str:
         f"<p>{escape(_reason(verdict['proved']))}</p>"
         f"<p>{escape(verdict['if_the_tail_is_as_seen'])}</p>{_each(verdict['cost'])}</div>",
         _section("The task", _task(data)),
-        _section("What this rests on", _list(verdict["assumptions"])),
+        _section("Assumptions", _list(verdict["assumptions"])),
         _section("What it does not show", _list(data["not_shown"])),
         _section("Costs", _costs(data, judged)),
         _section("Sampled and most likely actions", _heads(data)),
         _section("Under other conditions", _conditions(data)),
         _section("While it learned", _training(data, judged)),
-        _section("To be seen", _film(judged)),
+        _section("Film", _film(judged)),
         _section("Files and versions", _files(data, content)),
         _section("To repeat it", f"<pre>{escape(chr(10).join(data['reproduce']))}</pre>"),
     ]
@@ -64,7 +64,7 @@ def _reason(proved: str) -> str:
 
 
 def _task(data: dict[str, Any]) -> str:
-    """What the policy is to do, and what each of its costs counts."""
+    """The task, and the meaning of each cost."""
     task = data["task"]
     rows = [
         (escape(name), escape(task["costs"].get(name, "")), str(parse_limit(limit)))
@@ -76,11 +76,13 @@ def _task(data: dict[str, Any]) -> str:
     beyond = any(isinstance(limit, str) for limit in task["limits"].values())
     on = "; ".join(dict.fromkeys(kinds)) if beyond else f"mean {what} of an episode's costs"
     unit = f'<p class="dim">A limit is on the {escape(on)}.</p>'
-    return about + _table(("cost", "what it counts", "limit"), rows, 2) + unit
+    return about + _table(("cost", "meaning", "limit"), rows, 2) + unit
 
 
 def _each(costs: dict[str, Any]) -> str:
-    """Of several constraints each; the sentences above are about the one that decides."""
+    """The verdict of each of several constraints; the sentences above are about the deciding
+    one.
+    """
     if len(costs) < 2:
         return ""
     words = [f"{n} {_holds(c)} (mean {c['mean']:.2f} of {c['limit']:g})" for n, c in costs.items()]
@@ -88,7 +90,7 @@ def _each(costs: dict[str, Any]) -> str:
 
 
 def _holds(cost: dict[str, Any]) -> str:
-    """Of one constraint: what is proved."""
+    """The proved verdict of one constraint."""
     low, high, most = (
         cost["proved_low_95"],
         cost["proved_high_95"],
@@ -118,7 +120,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 99
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead>{body}</table></div>'
 
 
-def _costs(data: dict[str, Any], judged: Judged) -> str:
+def _costs(data: dict[str, Any], judged: CardInputs) -> str:
     verdict, result = data["verdict"], judged.evaluation
     bounds = "proved at 95 %", "if the tail is as seen", "limit", "at most, one episode"
     head = ("cost", "proved", "mean", "worst 5 %", *bounds)
@@ -141,19 +143,22 @@ def _costs(data: dict[str, Any], judged: Judged) -> str:
     )
     rate = verdict["violation_rate"]
     low, high = rate["low_95"], rate["high_95"]
-    said = (
+    sentence = (
         f"<p>Episodes over a limit: {rate['estimate']:.1%}, 95 % interval {low:.1%} to {high:.1%}. "
         f"Return: {verdict['return']['mean']:.1f} on average, sd {verdict['return']['sd']:.1f}, "
         f"over {counted(verdict['episodes'], 'episode')}.</p>"
     )
     label = "Probability that an episode exceeds a limit, with its 95 % interval"
     return (
-        _table(head, rows, 2) + drawn + said + charts.interval(rate["estimate"], low, high, label)
+        _table(head, rows, 2)
+        + drawn
+        + sentence
+        + charts.interval(rate["estimate"], low, high, label)
     )
 
 
 def _heads(data: dict[str, Any]) -> str:
-    """The policy as it was judged, and the same one acting the other way."""
+    """The policy with sampled and with most likely actions."""
     if data["other_head"] is None:
         return "<p>Only one of them was judged.</p>"
     both = {data["policy"]["actions"]: data["verdict"]}
@@ -163,7 +168,7 @@ def _heads(data: dict[str, Any]) -> str:
 
 def _conditions(data: dict[str, Any]) -> str:
     if not data["conditions"]:
-        return "<p>None were tried: the numbers above are of the environment as trained on.</p>"
+        return "<p>None were tried: the numbers above are of the training environment.</p>"
     return _compared(data, "condition", data["conditions"])
 
 
@@ -185,7 +190,7 @@ def _compared(data: dict[str, Any], what: str, found_by: Mapping[str, dict[str, 
     return _table(head, rows, 1)
 
 
-def _training(data: dict[str, Any], judged: Judged) -> str:
+def _training(data: dict[str, Any], judged: CardInputs) -> str:
     past, found = judged.history, data["training"]
     if not found["epochs"]:
         return "<p>This policy was saved without the history of its training.</p>"
@@ -196,7 +201,7 @@ def _training(data: dict[str, Any], judged: Judged) -> str:
     largest = "none" if worst is None else f"{len(found['excursions'])}, the largest by {worst:.2f}"
     open_ones = sum(not e["ended"] for e in found["excursions"])
     rows = [
-        ("cost regret (sum of what was above a limit)", f"{found['cost_regret']:.2f}"),
+        ("cost regret (sum of all costs above a limit)", f"{found['cost_regret']:.2f}"),
         ("epochs above a limit", f"{found['epochs_over_limit']} of {found['epochs']}"),
         ("excursions above a limit", largest),
         ("recoveries: excursions that ended", f"{found['recoveries']}"),
@@ -206,7 +211,7 @@ def _training(data: dict[str, Any], judged: Judged) -> str:
     return drawn + _table(("", ""), rows, 1)
 
 
-def _film(judged: Judged) -> str:
+def _film(judged: CardInputs) -> str:
     if judged.film is None:
         return f"<p>No film was made: {escape(judged.unfilmed)}</p>"
     kind = MEDIA[judged.film.suffix]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task and each of its costs is, in words: from the catalogue, from docstrings, or given."""
+"""Descriptions of a task and its costs: from the catalogue, from docstrings, or from the user."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ MEANING = {
     "cost_out_of_boundary": "1 in a step beyond the walls",
     "cost_velocity": "1 in a step above the speed limit",
 }
-"""Entry of a native task's `info` → what it counts."""
+"""Entry of a native task's `info` → its meaning."""
 LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
-"""Of Markdown, in docstrings: its words are kept."""
+"""Markup of Markdown in docstrings, which is removed."""
 UNKNOWN = "The environment has no description; `--describe` adds one."
 
 
 def task_words(name: str, given: Any = None) -> str:
-    """One paragraph on an environment: of a task of ours, or the docstring of a class or function.
+    """One paragraph on an environment: of a native task, or the docstring of a class or function.
 
-    `given` is the environment itself where it was passed, else `name` is looked up, which has been
-    imported before: the policy was judged in it.
+    `given` is the environment itself if it was passed; else `name` is loaded, which the evaluation
+    has already imported.
     """
     if is_task(name):
         if name in PROBES:
@@ -50,12 +50,12 @@ def task_words(name: str, given: Any = None) -> str:
 
 
 def cost_words(name: str, costs: Iterable[str], function: str = "") -> dict[str, str]:
-    """Cost → what it counts, as far as that is known."""
+    """Cost → its meaning, if known."""
     if function:
-        told = _paragraph(load(function)) if split(function) else ""
-        return dict.fromkeys(costs, f"{told or 'Computed'} (cost function {function})")
+        text = _paragraph(load(function)) if split(function) else ""
+        return dict.fromkeys(costs, f"{text or 'Computed'} (cost function {function})")
     if not is_task(name):
-        return {cost: f"what the environment reports as {cost} in info" for cost in costs}
+        return {cost: f"the value that the environment reports as {cost} in info" for cost in costs}
     if name in PROBES:
         return dict.fromkeys(costs, f"see the task: {PROBES[name].summary}")
     found = native.describe(name)
@@ -72,7 +72,7 @@ def _native(cost: str, found: native.Description) -> str:
 
 
 def _environment(name: str) -> Any:
-    """The class or function behind a name; None where there is none."""
+    """The class or function of a name; None if there is none."""
     if split(name):
         return load(name)
     import gymnasium as gym

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies that leave Holdfast: an ONNX file, or NumPy arrays with a small file that reads them."""
+"""Export of policies: an ONNX file, or NumPy arrays with a small module that reads them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.ship.export.portable import Portable
 __all__ = ["Agreement", "Portable", "export"]
 
 READER = "policy.py"
-"""The file beside the arrays that reads them."""
+"""Name of the module beside the arrays that reads them."""
 
 
 def export(policy: Portable, target: Path, double: bool = False, noise: bool = False) -> Agreement:
@@ -45,9 +45,9 @@ def export(policy: Portable, target: Path, double: bool = False, noise: bool = F
 
 
 def refuse_other(file: Path, reader: bytes) -> None:
-    """An earlier reader may be replaced, and no other file of its name."""
+    """Refuse to replace a file of that name that is not an earlier reader."""
     if file.exists() and file.read_bytes().splitlines()[:2] != reader.splitlines()[:2]:
         raise ValueError(
-            f"'{file}' is another file than the one of that name which reads the arrays, and would "
-            "be replaced by it: export to another folder, or rename yours."
+            f"'{file}' is not the reader of exported arrays, which has the same name and would "
+            "replace it: export to another folder, or rename yours."
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does an exported policy act as ours does? Asked of every export before it is written."""
+"""Comparison of an exported policy with the trained one, before the export is written."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from holdfast.ship.export.parts import BUDGET, apart, nested, possible
 from holdfast.ship.export.portable import Portable
 
 TOLERANCE = 1e-6
-"""Of half the width of an action's bounds, or of the action where it has none and is larger."""
+"""Tolerance as a share of half the width of an action's bounds, or of the action if unbounded."""
 NUDGES = 8
-"""How often the last bits of observations are changed, to see what float32 leaves open there."""
+"""Number of changes of the observations' last bits, which measure the rounding error of float32."""
 CLOSE = 1e-5
-"""Scores that differ by less may be taken for each other."""
+"""Choices whose scores differ by less count as equal."""
 ALONE = 1_000
-"""Most numbers of an observation that are sent far away one by one."""
+"""Largest number of components of an observation that are tested one by one with extreme values."""
 LARGEST = 20_000_000
-"""Numbers in the observations of one kind, so that large images are checked in little memory."""
+"""Largest total size of the observations of one test, so that large images fit in memory."""
 Heads = Callable[..., tuple[Any, ...]]
 """(obs [n, O], seed of the noise, memory) -> (most likely actions, sampled ones, next memory).
 
-Only a policy that remembers takes a memory [n, H] and returns the next.
+Only a policy with a memory takes a memory [n, H] and returns the next.
 """
 
 
 class Disagreement(RuntimeError):
-    """An exported policy that does not act as the trained one."""
+    """An exported policy whose actions differ from the trained one's."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the check saw."""
+    """The result of the comparison."""
 
     observations: int
     largest: float
     """Difference of an action, in units of half the width of its bounds."""
     files: tuple[Path, ...] = ()
-    """What was written after it."""
+    """The written files."""
 
     def __str__(self) -> str:
         return (
@@ -134,7 +134,7 @@ def check(
 def observations(
     policy: Portable, rng: np.random.Generator, count: int
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Around what was seen in training, far from it, and further than any sensor goes."""
+    """Test observations: near those of training, far from them, and beyond any sensor's range."""
     size, normaliser = policy.obs_size, policy.actor.normaliser
     count = max(2, min(count, LARGEST // size))
     mean = np.zeros(size) if normaliser is None else normaliser.mean
@@ -152,13 +152,13 @@ def observations(
 
 @dataclass(frozen=True)
 class Seen:
-    """What an action follows from."""
+    """The inputs of an action."""
 
     obs: NDArray[np.float64]
     noise: Float32 | None
     memory: Float32 | None
     what: str
-    """To call it in a sentence."""
+    """Its name in a sentence."""
 
     @property
     def all(self) -> tuple[Any, ...]:
@@ -166,7 +166,9 @@ class Seen:
 
 
 def _compare(policy: Portable, seen: Seen, got: NDArray[Any]) -> float:
-    """The largest difference, in units of the tolerance's; raises where it is too large."""
+    """The largest difference, in units of the tolerance; raises `Disagreement` if it is too
+    large.
+    """
     ours, what = policy.act(*seen.all), seen.what
     if got.shape != ours.shape or got.dtype != ours.dtype:
         raise Disagreement(
@@ -197,9 +199,9 @@ def _compare(policy: Portable, seen: Seen, got: NDArray[Any]) -> float:
 
 
 def _nudged(policy: Portable, seen: Seen, exact: NDArray[Any]) -> NDArray[Any]:
-    """The most that a change of the observations in their last bit does to each exact action.
+    """The largest effect on each exact action of a change of the observations in their last bit.
 
-    A runtime that adds its products in another order may err by as much, also where ours is lucky.
+    A runtime with another order of summation may have errors of this size.
     """
     double, rng, most = _in_double(policy), np.random.default_rng(0), np.zeros_like(exact)
     for _ in range(NUDGES):
@@ -234,6 +236,6 @@ def _worse_choices(policy: Portable, seen: Seen, got: NDArray[Any]) -> NDArray[n
 
 
 def _in_double(policy: Portable) -> Portable:
-    """The same policy in float64 after its view: how much rounding there is in ours."""
+    """The same policy in float64 after normalisation, as a reference for rounding errors."""
     wide = tuple((w.astype(np.float64), b.astype(np.float64)) for w, b in policy.actor.layers)
     return replace(policy, actor=replace(policy.actor, layers=wide))  # pyright: ignore[reportArgumentType]

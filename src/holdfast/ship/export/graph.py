@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy as an ONNX graph, in the few operators that every runtime has.
+"""A policy as an ONNX graph of basic operators that every runtime supports.
 
     observation  float [n, ...] as the environment gives it; of a Dict or Tuple one for each part:
                  observation/level, observation/gear/0
@@ -14,14 +14,14 @@ A policy with a limit beyond the mean has one more input:
 
     budget       double [n, k]   of each such limit the share that is left, (b − cost so far) / b
 
-A policy that remembers has two more:
+A policy with a memory has two more:
 
     memory       float [m, H]   what it remembers; 0 where an episode begins
     next_memory  float [n, H]   to pass on with the next observation
 
-Numbers are float, or double where that is asked for; choices are whole. An ONNX graph cannot raise.
-Where an observation is not finite or none of its choices the answer lies outside the action space:
-NaN, or one less than the first choice.
+Numbers are float, or double on request; choices are integers. An ONNX graph cannot raise. If an
+observation is not finite, or not a valid choice, the output is outside the action space: NaN, or
+one less than the first choice.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from holdfast.ship.export.parts import Part
 from holdfast.ship.export.portable import Portable
 
 OPSET, IR = 17, 8
-"""Of 2022, so that runtimes in the field read it."""
+"""Version of 2022, for compatibility with older runtimes."""
 OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
-"""Of activations; silu is a product."""
+"""Operators of activations; silu is a product."""
 
 
 @dataclass
 class Sheet:
-    """Nodes and constants, collected while the graph is written down."""
+    """Nodes and constants of the graph under construction."""
 
     onnx: Any
     nodes: list[Any] = field(default_factory=list[Any])
@@ -58,14 +58,14 @@ class Sheet:
         return name
 
     def __call__(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        """A node; returns the name of what it computes."""
+        """Add a node; returns the name of its output."""
         node = self.onnx.helper.make_node(operator, inputs, [output], name=output, **attributes)
         self.nodes.append(node)
         return output
 
 
 def onnx_model(policy: Portable, double: bool = False, noise: bool = False) -> bytes:
-    """The file of a graph that acts as `policy` does."""
+    """The ONNX file of a policy."""
     onnx = optional("onnx", "onnx", "an ONNX export")
     optional("onnx.numpy_helper", "onnx", "an ONNX export")
     sheet, helper = Sheet(onnx), onnx.helper
@@ -112,7 +112,7 @@ def onnx_model(policy: Portable, double: bool = False, noise: bool = False) -> b
 
 
 def write_view(sheet: Sheet, policy: Portable) -> str:
-    """What the policy sees: its parts one after the other, normalised in double, then float."""
+    """The policy's input: the parts in order, normalised in double, then converted to float."""
     flat = [write_part(sheet, part) for part in policy.parts]
     seen = flat[0] if len(flat) == 1 else sheet("Concat", flat, "flat", axis=1)
     normaliser = policy.actor.normaliser
@@ -124,7 +124,7 @@ def write_view(sheet: Sheet, policy: Portable) -> str:
 
 
 def write_part(sheet: Sheet, part: Part) -> str:
-    """[n, width] the numbers of a part, or its choices one-hot; NaN where it is none of them."""
+    """[n, width] the numbers of a part, or its choices one-hot; NaN for an invalid choice."""
     name, count = part.name, len(part.sizes) or part.width
     x = sheet("Cast", [name], f"{name}_wide", to=sheet.onnx.TensorProto.DOUBLE)
     if len(part.shape) != 1:
@@ -147,7 +147,7 @@ def write_part(sheet: Sheet, part: Part) -> str:
 
 
 def write_network(sheet: Sheet, policy: Portable, x: str) -> str:
-    """What reads, then the layers with the activation between them; linear output."""
+    """The encoder, then the layers with the activation between them; linear output."""
     network, layers = policy.actor.network, policy.actor.layers
     if network.images:
         x = write_joined(sheet, network, layers, x)
@@ -177,7 +177,7 @@ def write_activation(sheet: Sheet, kind: str, x: str, name: str) -> str:
 
 
 def write_joined(sheet: Sheet, network: Network, layers: Any, seen: str) -> str:
-    """The features of each image, and the other numbers behind them."""
+    """The features of each image, followed by the other numbers."""
     each, parts, axis = len(network.channels), list[str](), sheet.constant("columns", np.array([1]))
     for i, image in enumerate(network.images):
         begin, height, width, colours, _ = image
@@ -217,7 +217,7 @@ def write_convolutions(
 
 
 def write_memory(sheet: Sheet, size: int, layers: Any, seen: str) -> str:
-    """`next_memory`, and the observation with it behind."""
+    """`next_memory`, and the observation followed by it."""
     memory = "memory"
     terms: list[list[str]] = []
     for x, (weight, bias), name in zip((seen, memory), layers, ("given", "kept"), strict=False):
@@ -237,7 +237,7 @@ def write_memory(sheet: Sheet, size: int, layers: Any, seen: str) -> str:
 
 
 def action_dtype(policy: Portable, double: bool) -> np.dtype[Any]:
-    """What the environment takes, but float for double unless double is asked for."""
+    """The dtype of actions: the environment's, but float for double unless double is requested."""
     own = policy.act(np.zeros((1, policy.obs_size))).dtype
     return np.dtype(np.float32) if own == np.float64 and not double else own
 
@@ -245,7 +245,7 @@ def action_dtype(policy: Portable, double: bool) -> np.dtype[Any]:
 def write_action(
     sheet: Sheet, policy: Portable, seen: str, out: str, name: str, dtype: np.dtype[Any]
 ) -> None:
-    """From the policy's outputs to an action inside the space, or outside it if none follows."""
+    """From the policy's outputs to an action inside the space, or outside it for invalid inputs."""
     whole = sheet("Concat", [seen, out], f"{name}_whole", axis=1)
     odd = sheet(
         "Or",
@@ -289,7 +289,7 @@ def write_box(
 
 
 def inside(bound: NDArray[Any], dtype: np.dtype[Any], way: float) -> NDArray[Any]:
-    """A bound in fewer digits, rounded towards `way`."""
+    """A bound in lower precision, rounded towards `way`."""
     near = bound.astype(dtype)
     outside = near < bound if way > 0 else near > bound
     return np.where(outside, np.nextafter(near, np.array(way, dtype)), near)

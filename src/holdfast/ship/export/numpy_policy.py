@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained policy on NumPy alone: `Policy("policy.npz")(observation)` is the action.
+"""A trained policy in NumPy alone: `Policy("policy.npz")(observation)` is the action.
 
-This file stands by itself, next to the arrays that `holdfast export` wrote; copy both.
+This file needs only NumPy and the arrays that `holdfast export` wrote beside it; copy both.
 
     x = (observation − mean) / scale        a = f(x) + std · noise, or the best score + noise
     action = clip(middle + half · a, low, high), in the environment's units
 
-An observation is what the environment gives: an array, a number, or dictionaries and tuples of
-them. Its parts are read one after the other, choices one-hot.
+An observation has the environment's form: an array, a number, or dictionaries and tuples of them.
+Its parts are concatenated in order, choices one-hot.
 """
 
 import json
@@ -67,7 +67,7 @@ class Policy:
             if max(self.size, self.memory) > LARGEST or width != self.size:
                 raise ValueError(f"it reads {width} numbers of {self.size}")
             if np.dtype(self.action["dtype"]).kind not in "fiu" or {*map(type, keys)} - {str, int}:
-                raise ValueError("it names other things than numbers")
+                raise ValueError("it contains other values than numbers")
             for p in self.parts:  # all that is needed is there, and fits
                 first = np.reshape(p["starts"], p["shape"]) if p["sizes"] else np.zeros(p["shape"])
                 self.flatten(first, p | {"path": []})
@@ -76,7 +76,7 @@ class Policy:
             raise
         except Exception as error:
             raise ValueError(
-                f"'{file}' is no policy that holdfast exported ({error!r:.200})."
+                f"'{file}' is not a policy of holdfast export ({error!r:.200}); export it again."
             ) from error
 
     def __call__(
@@ -84,9 +84,9 @@ class Policy:
     ) -> Any:
         """The action for one observation, or those for a batch with a leading axis everywhere.
 
-        A policy that remembers returns (action, memory): pass that memory with the next
-        observation, and None where an episode begins (in a batch: 0 in the rows where one does).
-        `budget` is, for each of `about["budgets"]`, the share that is left: (b - cost so far) / b.
+        A policy with a memory returns (action, memory). Pass that memory with the next observation,
+        and None at the start of an episode (in a batch: 0 in the rows of new episodes). `budget` is
+        the remaining share, (b - cost so far) / b, of each of `about["budgets"]`.
         """
         given = {"observation": observation, "budget": budget}
         flat = [self.flatten(given[part.get("root", "observation")], part) for part in self.parts]
@@ -102,7 +102,7 @@ class Policy:
         except (KeyError, IndexError, TypeError):
             raise ValueError(f"an observation lacks the part {part['path']}.") from None
         if value is None:
-            raise ValueError("this policy takes budget=, the share of each budget that is left.")
+            raise ValueError("this policy needs budget=, the remaining share of each budget.")
         seen, shape = np.asarray(value, np.float64), tuple(part["shape"])
         single = seen.ndim == len(shape)
         if seen.shape[0 if single else 1 :] != shape:
@@ -114,7 +114,9 @@ class Policy:
         choices = zip(flat.T, part["sizes"], part["starts"], strict=True)
         hot = [x[:, None] == np.arange(start, start + n) for x, n, start in choices]
         if not all(one.any(1).all() for one in hot):
-            raise ValueError(f"an observation of {value} is none of its choices.")
+            raise ValueError(
+                f"an observation of {value} is not one of its choices; pass a valid choice."
+            )
         return np.concatenate(hot, 1), single
 
     def act(self, batch: Any, noise: Any = None, memory: Any = None) -> tuple[Any, Any]:
@@ -123,7 +125,9 @@ class Policy:
         if memory is not None:
             kept = np.asarray(memory, np.float32).reshape(kept.shape)
         if not (np.isfinite(batch).all() and np.isfinite(kept).all()):
-            raise ValueError("an observation is not finite, so no action follows from it.")
+            raise ValueError(
+                "an observation contains NaN or infinity; correct the environment or sensor."
+            )
         if "mean" in self.arrays:
             batch = (batch - self.arrays["mean"]) / self.arrays["scale"]
         out, kept = self.read(batch.astype(np.float32), kept)
@@ -131,7 +135,7 @@ class Policy:
         return action.astype(self.action["dtype"]), kept
 
     def read(self, seen: Any, memory: Any) -> tuple[Any, Any]:
-        """(what the network says of a batch, its memory after it)."""
+        """(the network's outputs for a batch, its memory after it)."""
         layers = self.layers
         x, kept = seen[:, None, :], memory[:, None, :]  # row by row: a batch gives the same bits
         if self.network["channels"]:
@@ -177,7 +181,7 @@ class Policy:
         return x.reshape(len(x), 1, -1)
 
     def noise(self, rng: np.random.Generator, count: int = 1) -> Any:
-        """Step by step the noise [count, k] of `count` episodes that run together."""
+        """The noise [count, k] of each step of `count` parallel episodes."""
         arrays, time = self.arrays, float(self.about.get("noise_time", 0.0))
         size = len(arrays["std"]) if "std" in arrays else int(arrays["sizes"].sum())
         kept = np.float32(np.exp(-1 / time) if time > 0 else 0.0)
@@ -188,7 +192,7 @@ class Policy:
             normal = kept * normal + np.sqrt(1 - kept * kept) * fresh
 
     def choose(self, out: Any, noise: Any) -> Any:
-        """Actions for a batch of what the network says."""
+        """Actions for a batch of the network's outputs."""
         arrays = self.arrays
         if "std" in arrays:
             if noise is not None:

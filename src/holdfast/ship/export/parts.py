@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of an observation: what an exported policy is given, as the environment gives it.
+"""The parts of an observation, which are the inputs of an exported policy.
 
-A Dict or Tuple has one for each of its leaves, named by the way to it (observation/gear/0); any
-other space is one part, `observation`. The policy reads them one after the other: numbers and bits
-as they are, choices one-hot.
+A Dict or Tuple has one for each of its leaves, named by its path (observation/gear/0); any other
+space is one part, `observation`. The policy concatenates them: numbers and bits unchanged, choices
+one-hot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 WHOLE = "observation"
 BUDGET = "budget"
-"""Name of the input for what is left of the budgets, in [-1, 1]."""
+"""Name of the input for the remaining budgets, in [-1, 1]."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Part:
     """A leaf of the observation space."""
 
     path: tuple[str | int, ...]
-    """Keys and indices that lead to it."""
+    """Its path of keys and indices."""
     shape: tuple[int, ...]
     sizes: tuple[int, ...] = ()
-    """Of choices: how many there are for each number."""
+    """Number of choices of each component; empty for numbers."""
     starts: tuple[int, ...] = ()
-    """Of choices: what the first of each is called."""
+    """Number of the first choice of each component."""
     root: str = WHOLE
-    """The input that it belongs to."""
+    """The name of its input."""
 
     @property
     def name(self) -> str:
@@ -43,12 +43,12 @@ class Part:
 
     @property
     def width(self) -> int:
-        """Numbers that the policy reads of it."""
+        """Its size in the policy's flat input."""
         return sum(self.sizes) if self.sizes else prod(self.shape)
 
 
 def parts_of(space: gym.Space[Any], path: tuple[str | int, ...] = ()) -> tuple[Part, ...] | None:
-    """In the order in which they are read; None where some part is of another kind."""
+    """The parts in the order of the flat input; None if some part is of another kind."""
     match space:
         case spaces.Dict() | spaces.Tuple():
             inner: Any = space.spaces
@@ -70,7 +70,7 @@ def parts_of(space: gym.Space[Any], path: tuple[str | int, ...] = ()) -> tuple[P
 def possible(
     parts: Sequence[Part], flat: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Flat observations [n, O] with a random choice, one-hot, wherever there is one to make."""
+    """Flat observations [n, O] with a random one-hot choice in each discrete component."""
     flat, first = flat.copy(), 0
     for part in parts:
         for size in part.sizes:
@@ -82,7 +82,7 @@ def possible(
 
 
 def apart(parts: Sequence[Part], flat: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Name → [n, ...] of flat observations [n, O], as the environment gives them."""
+    """Name → [n, ...] of flat observations [n, O], in the environment's form."""
     ends = np.cumsum([part.width for part in parts])[:-1]
     blocks = np.split(flat, ends, axis=1)
     given = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy as named arrays: all that an action depends on, and what to call it."""
+"""A policy as named arrays and metadata."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Portable:
 
     actor: Actor
     space: gym.spaces.Space[Any]
-    """Of actions, as the environment takes them."""
+    """Action space of the environment."""
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Where it comes from, as plain data; kept in the file."""
+    """Its origin as plain data; stored in the file."""
     observed: gym.spaces.Space[Any] | None = None
-    """Of observations, as the environment gives them; None: flat."""
+    """Observation space of the environment; None: flat."""
     budgets: tuple[str, ...] = ()
-    """Costs of whose budgets the share that is left is an input of its own, `budget`."""
+    """Names of the costs whose remaining budget is a separate input, `budget`."""
 
     @property
     def obs_size(self) -> int:
@@ -40,7 +40,7 @@ class Portable:
 
     @cached_property
     def given(self) -> gym.spaces.Space[Any]:
-        """Of observations as an export takes them: flat where they are of no known kind."""
+        """Observation space of the export: flat if the environment's is of an unsupported kind."""
         if self.observed is None or parts_of(self.observed) is None:
             size = self.obs_size - len(self.budgets)
             return gym.spaces.Box(-np.inf, np.inf, (size,), np.float64)
@@ -48,36 +48,36 @@ class Portable:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What an observation consists of, and what is left of the budgets."""
+        """The parts of an observation, and the remaining budgets."""
         left = (Part((), (len(self.budgets),), root=BUDGET),) if self.budgets else ()
         return (parts_of(self.given) or ()) + left
 
     @cached_property
     def plain(self) -> ActionSpace:
-        """What the policy acts in: flat, counted from 0."""
+        """The policy's action space: flat, counted from 0."""
         return plain_action_space(self.space, "")
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """[D] what the first choice of each component is called."""
+        """[D] number of the first choice of each component."""
         start = getattr(self.space, "start", np.zeros(len(self.actor.sizes), np.int64))
         return np.array(start, np.int64).reshape(-1)
 
     def act(
         self, obs: NDArray[Any], noise: Float32 | None = None, memory: Float32 | None = None
     ) -> NDArray[Any]:
-        """What Holdfast itself does for obs [n, O]: the measure of every export."""
+        """Holdfast's own actions for obs [n, O], the reference of every export."""
         chosen = self.actor.act(self.actor.view(obs, memory), noise)[0]
         return to_native(self.space, action_map(self.plain, clip=True)(chosen), clip=True)
 
     def remembered(self, obs: NDArray[Any], memory: Float32 | None) -> Float32:
-        """[n, memory] what Holdfast itself remembers after obs."""
+        """[n, memory] Holdfast's own memory after obs."""
         return self.actor.outputs(self.actor.view(obs, memory))[1]
 
     def scores(
         self, obs: NDArray[Any], noise: Float32 | None = None, memory: Float32 | None = None
     ) -> Any:
-        """[n, ΣD] what a choice is the largest of, in each of its blocks."""
+        """[n, ΣD] scores of the choices, block by block."""
         out = self.actor.outputs(self.actor.view(obs, memory))[0]
         return out if noise is None else out + noise
 
@@ -96,7 +96,7 @@ class Portable:
         return arrays | {"sizes": np.array(actor.sizes, np.int64), "starts": self.starts}
 
     def npz(self) -> bytes:
-        """The .npz file that `numpy_policy` reads; it holds no objects, so no pickle."""
+        """The .npz file that `numpy_policy` reads; it contains no objects, so no pickle."""
         target = io.BytesIO()
         texts = {
             "about": dict(self.about),

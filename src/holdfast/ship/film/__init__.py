@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy to be seen: videos of chosen episodes, a window, or a plot if nothing can be drawn."""
+"""Films of a policy: videos of chosen episodes, a window, or a plot."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ OnFrame = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Film:
-    """How episodes of a policy are shown."""
+    """Settings of a film."""
 
     actor: Actor
     limits: Mapping[str, float]
     title: str
     deterministic: bool = False
     discount: float = 1.0
-    """Of the costs."""
+    """Discount of the costs."""
     frames: int = 250
-    """The most of an episode; between two of them several steps may pass."""
+    """Largest number of frames of an episode; several steps may lie between two frames."""
     fps: int = 25
 
     def play(self, env: VecEnv, address: Address) -> Iterator[Instant]:
-        """Play one episode in a batch of one."""
+        """Run one episode in a batch of one."""
         first = Round(address.seed, address.index, self.deterministic)
         for played in play(env, self.actor, first):
             step = played.step
@@ -54,7 +54,7 @@ class Film:
             )
 
     def episode(self, view: View, address: Address) -> Episode:
-        """Played without looking."""
+        """Run an episode without drawing."""
         return episode_of(address, list(self.play(view.env, address)))
 
     def by_cost(self, view: View, count: int, seed: int) -> list[Address]:
@@ -75,7 +75,9 @@ class Film:
     def write(
         self, view: View, addresses: Sequence[Address], target: Path, on_frame: OnFrame
     ) -> Path:
-        """A video; a plot for a plot's suffix or where there is no picture. Returns its path."""
+        """Write a video, or a plot by its suffix or for an environment without pictures; returns
+        its path.
+        """
         if target.suffix not in (*KINDS, *PLOTS):
             raise ValueError(
                 f"'{target}' must end in .gif or .mp4 for a video, .png, .svg or .pdf for a plot."
@@ -91,7 +93,7 @@ class Film:
     def images(
         self, view: View, episodes: Sequence[Episode], on_frame: OnFrame
     ) -> Iterator[Image.Image]:
-        """Each episode is played again, now looking."""
+        """Run each episode again, with drawing."""
         strides = [-(-episode.length // self.frames) for episode in episodes]
         total = sum(
             -(-episode.length // stride) for episode, stride in zip(episodes, strides, strict=True)
@@ -114,7 +116,7 @@ class Film:
     def _episode(
         self, view: View, address: Address, panel: Panel, stride: int
     ) -> Iterator[Image.Image]:
-        """Frames every `stride` steps, and the end for a second."""
+        """A frame every `stride` steps; the last one is shown for a second."""
         assert view.picture is not None
         played: list[Instant] = []
         picture = np.zeros((480, WIDTH, 3), np.uint8)
@@ -128,12 +130,11 @@ class Film:
         end = panel.frame(picture, episode_of(address, played), stride)
         yield from [end] * self.fps
 
-    def show(self, view: View, addresses: Sequence[Address], say: Callable[[str], None]) -> None:
-        """In a window, with a line of text at every step."""
+    def show(self, view: View, addresses: Sequence[Address], report: Callable[[str], None]) -> None:
+        """Show the episodes in a window, with a line of text at every step."""
         if view.show is None:
             raise RuntimeError(
-                "this environment has no window to be watched in: write a video or plot instead "
-                "(-o episode.gif)."
+                "this environment has no window: write a video or plot instead (-o episode.gif)."
             )
         for address in addresses:
             played: list[Instant] = []
@@ -142,6 +143,6 @@ class Film:
                 now = episode_of(address, played)
                 spent = zip(self.limits.items(), now.costs.sum(0), strict=True)
                 costs = ", ".join(f"{name} {cost:.4g} of {b:g}" for (name, b), cost in spent)
-                say(f"{address}, step {now.length}: return {now.rewards.sum():.1f}, {costs}")
+                report(f"{address}, step {now.length}: return {now.rewards.sum():.1f}, {costs}")
                 if not instant.last:
                     view.show()

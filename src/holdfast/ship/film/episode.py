@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The episodes to show, and what happens in each."""
+"""Selection and recording of episodes for films."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Instant:
     action: NDArray[np.float64]
     """[A]"""
     last: bool
-    """The environment has already begun the next episode: nothing is to be seen of this one."""
+    """The environment has already started the next episode, so this step cannot be drawn."""
 
 
 def episode_of(address: Address, played: Sequence[Instant]) -> Episode:
-    """The episode that these steps make."""
+    """The episode of these steps."""
     return Episode(
         address,
         np.array([instant.reward for instant in played]),
@@ -68,9 +68,12 @@ def choose(
     ranked: Callable[[], list[Address]],
     seed: int,
 ) -> list[Address]:
-    """The episodes asked for: the first ones, those of chosen seeds, or the worst of many."""
+    """The requested episodes: the first ones, those of chosen seeds, or the worst of several."""
     if seeds and worst_of:
-        raise ValueError("seeds and worst_of exclude each other: chosen episodes have no rank.")
+        raise ValueError(
+            "seeds and worst_of cannot be combined, as seeds already selects the "
+            "episodes: pass one of them."
+        )
     if episodes < 1 or 0 < worst_of < episodes:
         raise ValueError(
             f"episodes={episodes} must be at least 1, and at most worst_of={worst_of} if given."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An episode as a plot: for environments without a picture, and for print."""
+"""An episode as a plot, for environments without pictures and for print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def plot_episodes(
     episodes: Sequence[Episode], limits: Mapping[str, float], title: str, target: Path
 ) -> None:
-    """Running return, running costs against their limits and actions; a column an episode."""
+    """Running return, running costs with their limits, and actions; a column for each episode."""
     from matplotlib.figure import Figure
 
     width = max(6.4, 4.2 * len(episodes))
@@ -47,8 +47,8 @@ def _draw(axes: Sequence[Axes], episode: Episode, limits: Mapping[str, float]) -
         for (name, limit), cost in zip(limits.items(), episode.costs.sum(0), strict=True)
         if cost > limit
     ]
-    said = f"over the limit of {', '.join(over)}" if over else "within limits"
-    top.set_title(f"{episode.address}: {said}", fontsize=10, color=RED if over else "black")
+    state = f"over the limit of {', '.join(over)}" if over else "within limits"
+    top.set_title(f"{episode.address}: {state}", fontsize=10, color=RED if over else "black")
     for i, (name, limit) in enumerate(limits.items()):
         colour = CONSTRAINTS[i % len(CONSTRAINTS)]
         middle.plot(steps, episode.costs[:, i].cumsum(), color=colour, label=name)
@@ -66,4 +66,4 @@ def _draw(axes: Sequence[Axes], episode: Episode, limits: Mapping[str, float]) -
         middle.legend(frameon=False, fontsize=8)
     bottom.plot(steps, episode.actions, lw=0.8)
     bottom.grid(alpha=0.25)
-    bottom.set_xlabel("step (red marks: a cost arose)")
+    bottom.set_xlabel("step (red marks: costs)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a frame says below the picture: return, each cost against its limit, where costs arose."""
+"""The panel below a picture: return, each cost against its limit, and the steps with costs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from PIL import Image, ImageDraw, ImageFont
 from holdfast.ship.film.episode import Episode
 
 WIDTH = 640
-"""Of a frame."""
+"""Width of a frame."""
 GROUND, TEXT, DIM, TRACK = "#14161b", "#f1f3f5", "#9aa3ae", "#343a44"
 GOOD, BAD, LIMIT = "#3fb27f", "#f0524b", "#ffffff"
 MARGIN, LINE, HEAD, FOOT = 14, 34, 62, 40
 LABEL = 236
-"""Where bars begin."""
+"""Left end of bars."""
 
 
 @cache
 def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """The font that comes with Matplotlib: the same everywhere."""
+    """Matplotlib's font, the same on every system."""
     import matplotlib
 
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
@@ -45,7 +45,7 @@ class Panel:
     """[K] its costs."""
 
     def frame(self, picture: NDArray[np.uint8], now: Episode, stride: int) -> Image.Image:
-        """The picture with the panel below, of even height and width (as videos want it).
+        """The picture with the panel below, of even height and width, as video codecs require.
 
         `now` is the episode so far; the frame before was drawn `stride` steps ago.
         """
@@ -69,10 +69,10 @@ class Panel:
 
     def _alarm(self, draw: ImageDraw.ImageDraw, height: int, cost: float) -> None:
         draw.rectangle((0, 0, WIDTH - 1, height - 1), outline=BAD, width=6)
-        said = f"cost +{cost:.3g}"
-        wide = draw.textlength(said, font(17, True))
+        text = f"cost +{cost:.3g}"
+        wide = draw.textlength(text, font(17, True))
         draw.rectangle((WIDTH - wide - 34, 14, WIDTH - 14, 44), fill=BAD)
-        draw.text((WIDTH - wide - 24, 29), said, "#ffffff", font(17, True), anchor="lm")
+        draw.text((WIDTH - wide - 24, 29), text, "#ffffff", font(17, True), anchor="lm")
 
     def _head(self, draw: ImageDraw.ImageDraw, top: int, now: Episode) -> None:
         right = WIDTH - MARGIN
@@ -82,8 +82,8 @@ class Panel:
         draw.text(
             (MARGIN + 64, top + 44), f"{now.rewards.sum():.1f}", TEXT, font(19, True), anchor="lm"
         )
-        said = f"step {now.length} of {self.length}"
-        draw.text((right, top + 44), said, TEXT, font(16), anchor="rm")
+        text = f"step {now.length} of {self.length}"
+        draw.text((right, top + 44), text, TEXT, font(16), anchor="rm")
 
     def _bar(
         self, draw: ImageDraw.ImageDraw, top: int, name: str, limit: float, spent: float, i: int
@@ -91,9 +91,9 @@ class Panel:
         over = spent > limit
         colour = BAD if over else GOOD
         middle, right = top + LINE // 2, WIDTH - MARGIN
-        said = f"{spent:.4g}"
+        text = f"{spent:.4g}"
         draw.text((MARGIN, middle), shorten(name, 12), TEXT, font(16), anchor="lm")
-        draw.text((146, middle), said, colour, font(17, True), anchor="rm")
+        draw.text((146, middle), text, colour, font(17, True), anchor="rm")
         draw.text((154, middle), f"limit {limit:g}", DIM, font(13), anchor="lm")
         most = max(1.3 * limit, float(self.totals[i]) * 1.05, 1e-9)
         at = lambda value: LABEL + round((right - LABEL) * min(value / most, 1.0))
@@ -105,7 +105,7 @@ class Panel:
         draw.rectangle((at(limit) - 1, middle - 13, at(limit) + 1, middle + 13), fill=LIMIT)
 
     def _course(self, draw: ImageDraw.ImageDraw, top: int, now: Episode) -> None:
-        """The episode from left to right, with a red mark where a cost arose."""
+        """The episode from left to right, with a red mark at each step with a cost."""
         right, middle = WIDTH - MARGIN, top + FOOT // 2 - 4
         draw.text((MARGIN, middle), "costs over time", DIM, font(13), anchor="lm")
         at = lambda step: LABEL + (right - LABEL) * step / max(self.length, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments that can be seen: a batch of one, and what shows it."""
+"""Environments for films: a batch of one with its renderer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from holdfast.run import Run
 from holdfast.train.environment import open_env, sources
 
 Mode = Literal["rgb_array", "human", "none"]
-"""Into arrays, into a window, or not drawn at all."""
+"""Drawing into arrays, into a window, or none."""
 SIZE = (640, 480)
 PACE = 1 / 30
 """Seconds between two steps in a window."""
@@ -41,25 +41,25 @@ class NotDrawn(RuntimeError):
 
 @contextmanager
 def drawing() -> Generator[None]:
-    """Inside, what fails becomes `NotDrawn`, with the reason and the remedy."""
+    """In the block an error becomes `NotDrawn`, with the reason and the remedy."""
     try:
         yield
     except Exception as error:
         raise NotDrawn(
-            f"the environment could not be drawn: {describe_error(error)}; install or mend what it "
-            "names, or write a plot, which needs no drawing (episode.png)."
+            f"the environment could not be drawn: {describe_error(error)}; correct that, or write "
+            "a plot, which needs no drawing (episode.png)."
         ) from error
 
 
 @dataclass(frozen=True)
 class View:
-    """A batch of one environment and how it is seen."""
+    """A batch of one environment with its renderer."""
 
     env: VecEnv
     picture: Callable[[], NDArray[np.uint8]] | None
-    """[height, width, 3] of the present; None: the environment cannot be drawn."""
+    """Draws the current state [height, width, 3]; None: the environment cannot be drawn."""
     show: Callable[[], None] | None
-    """Brings the window up to date; None: there is none."""
+    """Updates the window; None: there is none."""
     close: Callable[[], None]
 
 
@@ -70,9 +70,9 @@ def open_view(
     mode: Mode,
     trusted: bool = False,
 ) -> View:
-    """One environment of the run, drawn into arrays or a window where it can be.
+    """One environment of the run, drawn into arrays or a window if possible.
 
-    Without a `source` it is what the run names; see `open_env` for what `trusted` means.
+    Without a `source` it is the one that the run names; `open_env` explains `trusted`.
     """
     source, cost = sources(run, source, cost, trusted)
     if mode == "human":
@@ -82,10 +82,10 @@ def open_view(
         env = open_env(alone, source, cost, to_evaluate=True)
         bare = env.inner if isinstance(env, Budgeted) else env
         if not isinstance(bare, Simulated) or mode == "none":
-            return _blind(env)
+            return _undrawn(env)
         try:
             return _native(env, bare, mode)
-        except RuntimeError as error:  # it says what to install
+        except RuntimeError as error:  # its message names the package to install
             env.close()
             raise NotDrawn(str(error)) from error
     with nullcontext() if mode == "none" else drawing():
@@ -96,7 +96,7 @@ def open_view(
         return View(env, None, lambda: time.sleep(PACE), single.close)
     if shown in ("rgb_array", "rgb_array_list"):
         return View(env, lambda: _pixels(single), None, single.close)
-    return _blind(env, getattr(single, "close", None))
+    return _undrawn(env, getattr(single, "close", None))
 
 
 def make_visible(source: Any, mode: Mode, args: Mapping[str, object] | None = None) -> Any:
@@ -113,7 +113,7 @@ def make_visible(source: Any, mode: Mode, args: Mapping[str, object] | None = No
 
 
 def film_name(run: Run) -> str:
-    """film.gif where the environment of a run claims to have pictures, else film.png."""
+    """film.gif if the environment of a run declares pictures, else film.png."""
     drawn = run.env in NATIVE_IDS
     if not drawn and not is_unnamed(run.env) and run.env not in known_ids():
         if not is_suite_id(run.env):
@@ -124,12 +124,12 @@ def film_name(run: Run) -> str:
 
 
 def _modes(source: Any) -> list[str]:
-    """The modes that an environment claims to have; those of a spec are in its class."""
+    """The render modes that an environment declares; those of a spec are in its class."""
     entry = source.entry_point if isinstance(source, EnvSpec) else getattr(source, "make", source)
     if isinstance(entry, str):
         entry = load_env_creator(entry)
     metadata = getattr(entry, "metadata", None)
-    # A function that makes the environment says nothing, so its argument is taken at its word.
+    # A factory declares no modes, so its argument is used as declared.
     return list(metadata.get("render_modes", [])) if metadata else ["rgb_array", "human"]
 
 
@@ -162,19 +162,19 @@ def _native(env: VecEnv, drawn: Simulated, mode: Mode) -> View:
     return View(env, painter.frame, None, painter.close)
 
 
-def _blind(env: VecEnv, close: Callable[[], None] | None = None) -> View:
+def _undrawn(env: VecEnv, close: Callable[[], None] | None = None) -> View:
     return View(env, None, None, close or env.close)
 
 
 def _pixels(env: Any) -> NDArray[np.uint8]:
-    """What `render` returns, as one picture."""
+    """The result of `render` as one picture."""
     with drawing():
         drawn = env.render()
     drawn = drawn[-1] if isinstance(drawn, list) else drawn
     pixels = np.asarray(drawn)
     if pixels.ndim != 3 or pixels.shape[2] not in (3, 4):
         raise NotDrawn(
-            f"render() returned {pixels.dtype}{list(pixels.shape)} where a picture [height, width, "
-            "3] was expected; mend the environment, or write a plot (episode.png)."
+            f"render() returned {pixels.dtype}{list(pixels.shape)} and not a picture [height, "
+            "width, 3]; correct the environment, or write a plot (episode.png)."
         )
     return np.ascontiguousarray(pixels[..., :3], np.uint8)

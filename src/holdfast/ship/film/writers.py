@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames into a GIF (by Pillow) or an MP4 (by ffmpeg), one at a time: an episode fits no memory."""
+"""Write frames into a GIF (by Pillow) or an MP4 (by ffmpeg), one at a time, as a whole episode may
+not fit in memory.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ KINDS = (".gif", ".mp4")
 
 
 def write_video(target: Path, frames: Iterable[Image.Image], fps: int) -> None:
-    """By the suffix of `target`; whole or not at all."""
+    """Write a video in the format of the suffix of `target`, atomically."""
     make = {".gif": gif, ".mp4": mp4}[target.suffix]
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder, target.name)
@@ -48,33 +50,34 @@ def mp4(target: Path, frames: Iterator[Image.Image], fps: int) -> None:
         "-s", size, "-r", str(fps), "-i", "-", "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p",
         "-movflags", "+faststart", "-crf", "23", str(target),
     ]  # fmt: skip
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=output)
         assert process.stdin is not None
         try:
             process.stdin.write(np.asarray(first).tobytes())
             for frame in frames:
                 process.stdin.write(np.asarray(frame).tobytes())
         except BrokenPipeError:
-            pass  # ffmpeg has ended, and says why
+            pass  # ffmpeg has ended; its output has the reason
         finally:
             process.stdin.close()
             code = process.wait()
         if code:
-            said.seek(0)
-            reason = said.read().decode(errors="replace").strip()[-300:]
+            output.seek(0)
+            reason = output.read().decode(errors="replace").strip()[-300:]
             raise RuntimeError(f"ffmpeg could not write the video: {reason}; write a .gif instead.")
 
 
 def find_ffmpeg() -> str:
-    """The one of the extra `video`, else the system's."""
+    """The ffmpeg of the extra `video`, else the system's."""
     try:
         return str(importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe())
     except (ImportError, RuntimeError):
         found = shutil.which("ffmpeg")
     if found is None:
         raise RuntimeError(
-            f"an MP4 needs ffmpeg, which is not here: run `{pip_install('video')}`, or write a GIF "
+            f"an MP4 needs ffmpeg, which is not installed: run `{pip_install('video')}`, or write "
+            "a GIF "
             "(-o episode.gif)."
         )
     return found

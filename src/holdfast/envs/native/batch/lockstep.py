@@ -28,11 +28,11 @@ from holdfast.envs.native.worlds import costs
 from holdfast.envs.rollout import Collecting, Rollout, collect
 
 LIMIT = 25.0
-"""Of every task and constraint, as in the published comparisons."""
+"""Limit of every task and constraint, as in the published comparisons."""
 
 
 def check_action(env_id: str, action: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Refuse what would otherwise surface as a diverged simulator many steps later."""
+    """Refuse actions that are not finite, before they make a simulator diverge."""
     actions_of(env_id, action, shape)
     if not np.isfinite(action).all():
         raise ValueError(
@@ -69,14 +69,14 @@ class LockstepEnv(Collecting, Alterable, Simulated):
         """[N, C] all cost entries of the latest step, in the order of `simulation.cost_keys`."""
 
     def reset(self, seed: int) -> Array:
-        """Start all episodes anew, environment i seeded with `seed + i`."""
+        """Start new episodes, environment i with seed `seed + i`."""
         if seed < 0:
             raise ValueError(f"seed={seed} must not be negative; choose 0 or above.")
         self.simulation.seed(seed + np.arange(self.num_envs, dtype=np.int64))
         return self.restart()
 
     def restart(self) -> Array:
-        """Start all episodes anew and continue the random streams."""
+        """Start new episodes and continue the random streams."""
         self._steps[:] = 0
         self._obs = self.simulation.restart(np.arange(self.num_envs))
         return self._obs.copy()
@@ -101,7 +101,7 @@ class LockstepEnv(Collecting, Alterable, Simulated):
 
     @property
     def observation(self) -> Array:
-        """[N, O] what to act on next."""
+        """[N, O] current observations."""
         return self._started().copy()
 
     def _started(self) -> Array:
@@ -119,7 +119,7 @@ class LockstepEnv(Collecting, Alterable, Simulated):
         return collect(self, obs, actor, noise, memory=memory, on_progress=on_progress)[0]
 
     def snapshot(self) -> Snapshot:
-        """Everything the future depends on, as named arrays."""
+        """The whole state as named arrays."""
         saved = {"steps": self._steps.copy(), "obs": self.observation}
         return saved | self.simulation.save()
 
@@ -127,8 +127,8 @@ class LockstepEnv(Collecting, Alterable, Simulated):
         """Continue from a snapshot, bit for bit."""
         if len(snapshot["steps"]) != self.num_envs:
             raise ValueError(
-                f"the snapshot holds {len(snapshot['steps'])} environments, this batch "
-                f"{self.num_envs}: make the batch with the number that was saved."
+                f"the snapshot has {len(snapshot['steps'])} environments, this batch "
+                f"{self.num_envs}: make the batch with the number in the snapshot."
             )
         self.simulation.load(snapshot)
         self._steps, self._obs = snapshot["steps"].copy(), snapshot["obs"].copy()
@@ -139,4 +139,4 @@ class LockstepEnv(Collecting, Alterable, Simulated):
         engine.alter(self.simulation.models, mass, friction)
 
     def close(self) -> None:
-        """Nothing outlives the object."""
+        """Nothing to release."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Navigation tasks: N worlds that advance together.
 
-A step holds the clipped controls for ten substeps, refreshes derived quantities once, then judges
-the whole batch: reward, costs, goals, observation. Simulators share one compiled model; a task
-whose layout is part of the model (the Point's start pose, solid static objects, gremlins) has a
-copy of it for each environment, rewritten in place at reset.
+A step holds the clipped controls for ten substeps, refreshes derived quantities once, then computes
+reward, costs, goals and observations of the whole batch. Simulators share one compiled model. If
+the layout is part of the model (the Point's start pose, solid static objects, gremlins), each
+environment has a copy of it, rewritten in place at reset.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ class NavigationSimulation:
         self._pending[:] = 0
 
     def _generator(self, i: int) -> np.random.RandomState:
-        """The generator of one simulator, the draws of its steps made up for.
+        """The generator of one simulator, advanced by the draws of its steps.
 
         The original draws one double in each step and ignores its value.
         """
@@ -109,11 +109,11 @@ class NavigationSimulation:
         return True
 
     def _places(self, which: Any) -> Array:
-        """[n, K, 2] where everything is now."""
+        """[n, K, 2] current positions of all entries."""
         return self.physics.places(self.layout, which)
 
     def _scene(self, which: Any, pressed: NDArray[np.bool_] | None = None) -> rewards.Scene:
-        """What pays, as far as this task looks at it."""
+        """The inputs of this task's reward."""
         robot = self.physics.position[which]
         velocity = goal = box = self._nothing[: len(robot)]
         if self._reward.motion is not None:
@@ -198,7 +198,7 @@ class NavigationSimulation:
         return np.concatenate((own, rings.reshape(len(own), -1)), 1)
 
     def info(self, index: int) -> dict[str, Any]:
-        """The original's entry at a reached goal; costs are added by the caller."""
+        """The original's info entry at a reached goal; the caller adds costs."""
         return {"goal_met": True} if self.goal_met[index] else {}
 
     def save(self) -> dict[str, NDArray[Any]]:
@@ -218,7 +218,7 @@ class NavigationSimulation:
         }
 
     def load(self, saved: dict[str, NDArray[Any]]) -> None:
-        """Layouts go back into the models, then the states into the simulators."""
+        """Write layouts into the models, then states into the simulators."""
         self._generators = engine.mt19937_from(saved["generator_key"], saved["generator_position"])
         self._pending[:] = 0
         self.layout, self.rotation = saved["layout"].copy(), saved["rotation"].copy()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Velocity tasks: run, but no faster than a threshold.
+"""Velocity tasks: run forward below a threshold of speed.
 
     v = (p₁ − p₀) / dt,   r = w·vx + bonus − c·Σa²,   cost = 1[speed > threshold]
-Six robots of Gymnasium's v4 generation with the model files that Gymnasium ships. The position p
-of Ant and Humanoid is a derived quantity that the integrator leaves one evaluation behind qpos;
-it is read as it is, never refreshed, because that lag is part of the published tasks.
+
+Six robots of Gymnasium's v4 generation with the model files that Gymnasium ships. The position p of
+Ant and Humanoid is a derived quantity, which the integrator leaves one evaluation behind qpos. It
+is never refreshed, because that lag is part of the published tasks.
 """
 
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ class VelocitySimulation:
         return [self.model]
 
     def _views_of(self, data: Data) -> list[Array]:
-        """What a step reads from one simulator, as flat views of its memory."""
+        """The arrays that a step reads from one simulator, as flat views of its memory."""
         views: list[Array] = [data.qpos, data.qvel]
         if self.robot.dynamics:
             blocks = (data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext)
@@ -81,7 +82,7 @@ class VelocitySimulation:
         return rows[:, robot.hidden : width].copy()
 
     def _places(self, rows: Array) -> Array:
-        """[n, 2] where the robots are, as far as the reward is concerned."""
+        """[n, 2] positions of the robots for the reward."""
         if self.robot.position == "torso":
             return rows[:, -2:].copy()
         if self.robot.position == "mass centre":
@@ -133,7 +134,7 @@ class VelocitySimulation:
                 mujoco.mj_rnePostConstraint(model, data)
 
     def assess(self, action: NDArray[np.floating[Any]]) -> Outcome:
-        """Reward, cost and end of the gathered states, given the places before them."""
+        """Reward, cost and end of the gathered states, given the previous positions."""
         robot, rows, nq = self.robot, self._rows, self.model.nq
         place = self._places(rows)
         self._velocity = velocity = (place - self._place) / self.seconds_per_step
@@ -165,7 +166,7 @@ class VelocitySimulation:
         return {name: float(value) for name, value in entries.items()}
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """States, generators and the lagging places."""
+        """States, generators and the lagging positions."""
         models = [self.model] * self.num_envs
         return {
             "state": engine.get_states(models, self.datas),

@@ -31,7 +31,7 @@ def cost_info(simulation: Simulation, costs: Array, index: int) -> dict[str, Any
 
 
 class SafetyEnv(gym.Env[Array, NDArray[Any]]):
-    """One environment; the time limit is Gymnasium's, set where it is registered."""
+    """One environment; Gymnasium adds the time limit at registration."""
 
     metadata: dict[str, Any] = METADATA
 
@@ -98,7 +98,7 @@ class SafetyEnv(gym.Env[Array, NDArray[Any]]):
         return self._painter.frame()
 
     def close(self) -> None:
-        """Release what rendering holds."""
+        """Release the resources of rendering."""
         for view in (self._painter, self._window):
             if view is not None:
                 view.close()
@@ -138,7 +138,9 @@ class SafetyVectorEnv(gym.vector.VectorEnv[Array, NDArray[Any], NDArray[Any]]):
     def reset(
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Environment i gets `seed + i`, or its own of a list; without one the streams continue."""
+        """Environment i gets `seed + i`, or entry i of a list; without a seed the streams
+        continue.
+        """
         if isinstance(seed, list):
             self.batch.simulation.seed(np.array(seed))
         elif seed is not None or not self._started:

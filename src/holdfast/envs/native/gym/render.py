@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of an environment: a model with everything visible, posed like the one that computes.
+"""Pictures of an environment: a visible model with the state of the simulated one.
 
-The simulators hold only what takes part in physics. Here the rest is added (goals, hazards,
-circles, walls, sky, floor), coloured by kind, with lidar rings above the robot if wanted.
+The simulators contain only bodies with physics. The rest is added here (goals, hazards, circles,
+walls, sky, floor), coloured by kind, optionally with lidar rings above the robot.
 
-MuJoCo chooses its OpenGL backend once, when it is imported, from `MUJOCO_GL`. A library cannot ask
-its users for that, so a context is made here, of what there is, and only when somebody renders.
+MuJoCo chooses its OpenGL backend once, at import, from `MUJOCO_GL`. So that users need not set it,
+a context of the first available backend is made here, at the first rendering.
 """
 
 import importlib
@@ -31,7 +31,7 @@ RING_RADIUS, RING_HEIGHT, RING_GAP, DOT = 0.18, 0.35, 0.07, 0.018
 
 
 def _widen_floor(model: Model, factor: float = 100.0) -> None:
-    """Draw the floor far larger, with the same pattern: a runner leaves the one it started on."""
+    """Draw the floor far larger, with the same pattern, as runners leave the original one."""
     planes = np.flatnonzero(model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE))
     model.geom_size[planes, :2] *= factor
     materials = np.unique(model.geom_matid[planes])
@@ -49,11 +49,11 @@ class Stage:
             self.model = copy(simulation.model)
             _widen_floor(self.model)
         else:
-            raise TypeError(f"cannot draw a {type(simulation).__name__}.")
+            raise TypeError(f"cannot draw a {type(simulation).__name__}: pass a native simulation.")
         self.data = mujoco.MjData(self.model)
 
     def pose(self, index: int) -> None:
-        """Take on the state of simulator `index`."""
+        """Copy the state of simulator `index`."""
         simulation = self.simulation
         if isinstance(simulation, NavigationSimulation):
             self.data.qpos[:] = simulation.physics.datas[index].qpos
@@ -76,7 +76,7 @@ class Stage:
                 model.body_pos[bodies], model.body_quat[bodies] = places[where], turns[where]
 
     def camera(self) -> Any:
-        """Over the whole arena, behind a runner on a track, or beside one in the plane."""
+        """The camera: above the arena, behind a runner on a track, or beside one in the plane."""
         camera, simulation = mujoco.MjvCamera(), self.simulation
         camera.type = mujoco.mjtCamera.mjCAMERA_FREE
         if not isinstance(simulation, NavigationSimulation):
@@ -147,7 +147,7 @@ class Painter:
         return pixels[::-1].copy()
 
     def close(self) -> None:
-        """Give the graphics memory back."""
+        """Release the graphics memory."""
         self._paint.free()
         self._context.free()
 
@@ -170,7 +170,7 @@ class Window:
         self._seen = view.lookat.copy()
 
     def show(self) -> None:
-        """Bring the window up to date; it goes along with a runner, as far as one is moved."""
+        """Update the window; the camera follows a runner."""
         with self._viewer.lock():
             self.stage.pose(0)
             seen = self.stage.camera().lookat.copy()
@@ -179,7 +179,7 @@ class Window:
         self._viewer.sync()
 
     def close(self) -> None:
-        """Shut the window."""
+        """Close the window."""
         self._viewer.close()
 
 
@@ -190,7 +190,7 @@ REMEDY = (
 
 
 def candidates() -> tuple[str, ...]:
-    """Backends in the order of their promise; `MUJOCO_GL` is the user's word."""
+    """Backends to try, in order; `MUJOCO_GL` is the user's choice."""
     chosen = os.environ.get("MUJOCO_GL", "").lower().strip()
     if chosen in ("glfw", "egl", "osmesa", "cgl"):
         return (chosen,)
@@ -221,7 +221,7 @@ def context(width: int, height: int) -> Any:
 
 
 def require_display() -> None:
-    """Refuse to open a window where there is none to open: the viewer would end the process."""
+    """Refuse to open a window without a display: the viewer would end the process."""
     try:
         glfw = importlib.import_module("glfw")
         with warnings.catch_warnings():
@@ -237,7 +237,7 @@ def require_display() -> None:
 
 
 def _forget_platform() -> None:
-    """A failed backend leaves its choice behind, which would keep the next one from loading."""
+    """Undo the choice of a failed backend, which would keep the next one from loading."""
     if os.environ.get("PYOPENGL_PLATFORM") in ("egl", "osmesa"):
         del os.environ["PYOPENGL_PLATFORM"]
     for name in [name for name in sys.modules if name.split(".")[0] == "OpenGL"]:

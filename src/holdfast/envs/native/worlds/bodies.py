@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bodies of the five navigation robots, each added to a root: joints, geoms, actuators.
 
-Racecar's body tree is kept as published, with its many rigid parts: MuJoCo scales the softness of a
-contact by an inverse weight of the body that owns the geom, so merging parts changes the motion.
-Its masses are explicit. Only the chassis' convex hull of the original's meshes takes part in
-physics. Ant is not Gymnasium's: it is a tenth of the size and has its own masses and ranges.
+Racecar's body tree is kept as published, with its many rigid parts. MuJoCo scales the softness of a
+contact by an inverse weight of the geom's body, so merging parts changes the motion. Its masses are
+explicit. Only the chassis' convex hull of the original's meshes takes part in physics. Ant is not
+Gymnasium's: it is a tenth of the size and has its own masses and ranges.
 """
 
 from math import cos, pi, sin
@@ -77,7 +77,7 @@ def chassis_hull() -> list[float]:
 
 
 def add_hull(spec: Any) -> None:
-    """Let the chassis collide: needed where there is something as high as it to hit."""
+    """Let the chassis collide: needed only with objects of its height."""
     spec.add_mesh(name="chassis", uservert=chassis_hull())
     body = next(body for body in spec.bodies if body.name == "chassis")
     elements.geom(body, elements.MESH, meshname="chassis", density=0, rgba=RED)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What costs: a function for each entry of the original's `info`, and constraints made of them.
+"""Costs: a function for each entry of the original's `info`, and the constraints.
 
-A constraint is 1 when any of its entries is; `cost`, the default, is the original's sum turned
-into 0 or 1. Short names stand for one or more entries of the original's `info`.
+A constraint is 1 when any of its entries is; `cost`, the default, is the original's sum turned into
+0 or 1. Short names stand for one or more entries of the original's `info`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from holdfast.settings import near_miss
 
 ROBOT, NOTHING = -2, -1
 SLOW = 1e-4
-"""Vases that move more slowly count as resting."""
+"""Speed below which a vase counts as resting."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """The state after a step, as far as costs depend on it, for n environments."""
+    """The inputs of costs after a step, for n environments."""
 
     robot: Array
     """[n, 2]"""
@@ -64,7 +64,7 @@ def hazards(now: Situation) -> Array:
 
 
 def vases_velocity(now: Situation) -> Array:
-    """Any vase in motion, whoever moved it and however long ago."""
+    """Any moving vase, whatever the cause of its motion."""
     return some(norm(now.vase_velocity) >= SLOW)
 
 
@@ -81,7 +81,7 @@ def buttons(now: Situation) -> Array:
 
 
 def out_of_boundary(now: Situation) -> Array:
-    """The root beyond the walls, which are not solid."""
+    """The root is beyond the walls, which are not solid."""
     return some(np.abs(now.robot) > now.limits)
 
 
@@ -120,7 +120,8 @@ ENTRIES: dict[str, tuple[str, ...]] = {
     "velocity": ("cost_velocity",),
 }
 """Short name -> keys of `info`. `sigwalls` is another name of `boundary`: the walls are not solid,
-what costs is being beyond them."""
+and positions beyond them have a cost.
+"""
 
 
 def available(cost_keys: tuple[str, ...]) -> tuple[str, ...]:

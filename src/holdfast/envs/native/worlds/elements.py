@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vocabulary in which worlds are written: geoms, joints, actuators, sensors for `MjSpec`.
+"""Elements of worlds for `MjSpec`: geoms, joints, actuators, sensors.
 
 Each function adds one element with the defaults that all navigation worlds share, so that the
 robots read like the tables that define them.
@@ -32,7 +32,7 @@ def geom(body: Any, kind: Any, size: Vector = (), **options: Any) -> Any:
 
 
 def joint(body: Any, name: str, kind: Any, axis: Vector = (0, 0, 1), **options: Any) -> Any:
-    """A joint with the light damping of all wheels unless told otherwise."""
+    """A joint; the default damping is the light one of all wheels."""
     settings: dict[str, Any] = {"damping": 0.001} | options
     if "range" in settings:
         settings["limited"] = mujoco.mjtLimited.mjLIMITED_TRUE

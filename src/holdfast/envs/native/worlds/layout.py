@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where everything stands: rejection sampling with the original's random numbers.
+"""Layouts of objects: rejection sampling with the original's random numbers.
 
-Entries are placed in order; each has up to 100 tries to keep its distance from all before it,
-then the whole attempt is abandoned. A crowded Button world takes some 8000 tries, most of them in
-vain, so all but the first few tries of an entry are tested at once, on doubles read ahead from a
-copy of the generator; the generator itself is then moved forward by exactly the doubles used.
+Entries are placed in order; each has up to 100 tries to keep its distance from all before it, then
+the whole attempt is abandoned. A crowded Button world takes some 8000 tries, and most of them fail.
+So all but the first few tries of an entry are tested at once, on doubles read ahead from a copy of
+the generator. The generator itself is then advanced by exactly the doubles used.
 """
 
 from dataclasses import dataclass
@@ -43,9 +43,9 @@ class Plan:
     slices: dict[str, slice]
     """Kind -> its entries."""
     turn: Array
-    """[K] fixed rotation, NaN where it is sampled."""
+    """[K] fixed rotation, NaN if it is sampled."""
     fixed: Array
-    """[K, 2] fixed place, NaN where it is sampled."""
+    """[K, 2] fixed place, NaN if it is sampled."""
 
     @cached_property
     def apart(self) -> list[list[float]]:
@@ -103,7 +103,7 @@ class Doubles:
         """Position of the next double in `array` and `list`."""
 
     def reserve(self, count: int) -> None:
-        """Make sure that `count` more doubles are at hand."""
+        """Read ahead until `count` more doubles are available."""
         if self.at + count > len(self.list):
             fresh = self._ahead.random_sample(BLOCK)
             self.array = np.concatenate((self.array[self.at :], fresh))
@@ -124,7 +124,10 @@ def sample(generator: np.random.RandomState, entries: Plan) -> tuple[Array, Arra
             doubles.finish()
             rotations = 2 * pi * generator.random_sample(len(entries.names))
             return np.array(places), np.where(np.isnan(entries.turn), rotations, entries.turn)
-    raise RuntimeError(f"no layout found in {ATTEMPTS} attempts; the world is too crowded.")
+    raise RuntimeError(
+        f"no layout found in {ATTEMPTS} attempts, as the world is too crowded; "
+        "reset with another seed."
+    )
 
 
 def _attempt(doubles: Doubles, entries: Plan) -> list[Place] | None:
@@ -180,7 +183,7 @@ def clear(points: Array, others: Array, distance: Array) -> NDArray[np.bool_]:
 def draw_goal(
     generator: np.random.RandomState, entries: Plan, goal: int, places: Array
 ) -> Array | None:
-    """A new place [2] for entry `goal` among all others, or None when there is no room."""
+    """A new position [2] for entry `goal` among all others, or None if there is no room."""
     others = np.delete(places, goal, 0)
     distance = np.delete(entries.keepout, goal) + entries.keepout[goal]
     for _ in range(GOAL_TRIES):

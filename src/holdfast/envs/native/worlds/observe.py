@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a navigation robot perceives: its own sensors, and one ring of pseudo-lidar per kind.
+"""Observations of a navigation robot: its own sensors, and one ring of pseudo-lidar per kind.
 
     e = Rᵀ·((x, y, 0) − p),  d = |e_xy|,  θ = atan2(e_y, e_x),  s = max(0, D − d) / D
-Sixteen bins show, for each direction, how near the nearest object of a kind is; an object between
-two directions also shines into the neighbouring bins. Everything is computed for the whole batch,
-by elementwise operations and stacks of equal products, whose rounding does not depend on the
-number of rows.
+
+Sixteen bins contain, for each direction, the closeness of the nearest object of a kind; an object
+between two directions also contributes to the neighbouring bins. Everything is computed for the
+whole batch, by elementwise operations and stacks of equal products, whose rounding does not depend
+on the number of rows.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulators behind a navigation batch: models, states, substeps, and what is read from them.
+"""The simulators of a navigation batch: models, states, substeps and readings.
 
 Two models of each world differ in one flag: sensors are switched off while substeps run and on in
-the forward pass after them. Where the integrator allows, that forward pass also serves the next
-step: positions and velocities have not changed since, so its first substep begins at the forces.
+the forward pass after them. If the integrator allows, the next step reuses that forward pass:
+positions and velocities are unchanged, so its first substep begins at the forces.
 """
 
 import copy
@@ -71,7 +71,7 @@ class Physics:
         self._heading = np.zeros((num_envs, 2))
 
     def _index(self, model: Model) -> None:
-        """Where in the model everything is, by name, once."""
+        """Look up all indices in the model by name, once."""
         level, root = self._level, body_id(model, "agent")
         moving = [kind for kind in level.kinds if kind.motion != "static"]
         solid = [kind for kind in level.kinds if kind.motion == "static" and kind.collides]
@@ -116,7 +116,7 @@ class Physics:
         return np.stack((c * speed[:, 0] - s * speed[:, 1], s * speed[:, 0] + c * speed[:, 1]), 1)
 
     def places(self, layout: Array, which: Any) -> Array:
-        """[n, K, 2] the layout with everything that moves where it is now."""
+        """[n, K, 2] the layout with the current positions of moving objects."""
         places = layout[which].copy()
         places[:, 0] = self.position[which][:, :2]
         if self._free:
@@ -170,7 +170,7 @@ class Physics:
             np.concatenate(self._views[i], out=self._rows[i])
 
     def write_layout(self, i: int, places: Array, angles: Array, noise: Array | None) -> None:
-        """Put everything of world i in its place, at rest; `noise` moves the joints of `rest`."""
+        """Place all objects of world i, at rest; `noise` moves the joints of `rest`."""
         turns = about_z(angles)
         positions = np.concatenate((places, self._plan.z[:, None]), 1)
         self._heading[i] = np.cos(angles[0]), np.sin(angles[0])
@@ -201,7 +201,7 @@ class Physics:
             model.eq_data[self._welds, 6:10] = turns[self._gremlins]
 
     def states(self) -> Array:
-        """[N, S] everything the integrators start from."""
+        """[N, S] the integrators' full states."""
         return engine.get_states(self.full, self.datas)
 
     def set_states(self, states: Array) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pays in the navigation tasks: progress along stored distances, a bonus at each goal.
+"""Rewards of the navigation tasks: progress along stored distances, a bonus at each goal.
 
     r = Σ (last distance − distance now) + 1[goal]
-Circle pays for tangential speed instead. Distances refer to the origin of the root body.
+
+Circle rewards tangential speed instead. Distances refer to the origin of the root body.
 """
 
 from collections.abc import Callable
@@ -16,19 +17,19 @@ from holdfast.envs.native.simulation import Array
 GOAL_RADIUS = 0.3
 CIRCLE_RADIUS = 1.5
 FINISH = -1000.0
-"""The y towards which Run runs."""
+"""The y coordinate of Run's far point."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Where the things that pay are, for n environments."""
+    """The inputs of rewards, for n environments."""
 
     robot: Array
     """[n, 3] root position."""
     velocity: Array
     """[n, 2] of the root's origin."""
     goal: Array
-    """[n, 2], with its height [n, 3] where there is a box."""
+    """[n, 2], with its height [n, 3] in tasks with a box."""
     box: Array
     """[n, 3]"""
     pressed: NDArray[np.bool_] | None
@@ -76,7 +77,7 @@ def pressed(scene: Scene, distance: Array) -> NDArray[np.bool_]:
     return np.zeros(len(distance), np.bool_) if scene.pressed is None else scene.pressed
 
 
-def round_and_round(scene: Scene) -> Array:
+def tangential_speed(scene: Scene) -> Array:
     """Tangential speed, counter-clockwise, worth most on the circle itself."""
     x, y = scene.robot[:, 0], scene.robot[:, 1]
     u, v = scene.velocity[:, 0], scene.velocity[:, 1]
@@ -86,10 +87,10 @@ def round_and_round(scene: Scene) -> Array:
 
 @dataclass(frozen=True)
 class Reward:
-    """How a task pays."""
+    """The reward of a task."""
 
     aim: str
-    """What for, in words."""
+    """The aim in words."""
     distances: Callable[[Scene], Array]
     reached: Callable[[Scene, Array], NDArray[np.bool_]]
     motion: Callable[[Scene], Array] | None = None
@@ -99,6 +100,6 @@ REWARDS = {
     "goal": Reward("drive to the goal, again and again", to_goal, near),
     "push": Reward("push the box into the goal, again and again", to_box_and_goal, near),
     "button": Reward("press the button that is the goal, again and again", to_goal, pressed),
-    "circle": Reward("run counter-clockwise along the circle", nothing, never, round_and_round),
+    "circle": Reward("run counter-clockwise along the circle", nothing, never, tangential_speed),
     "run": Reward("run straight ahead", to_finish, never),
 }

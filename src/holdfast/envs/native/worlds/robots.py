@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The five navigation robots as data: how each is built, started, observed, and when it dies.
+"""The five navigation robots as data: body, start, observation and termination.
 
-Observations start with four inertial sensors at the robot's site, then what is listed for it.
+Observations start with four inertial sensors at the robot's site, then its listed sensors.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from holdfast.envs.native.worlds.tasks import LEVELS, Kind, Level
 
 @dataclass(frozen=True)
 class Robot:
-    """What a navigation world needs to know of its robot."""
+    """A robot of the navigation worlds."""
 
     build: Callable[[Any, Any], None]
     """Adds joints, geoms, child bodies and actuators to (spec, root body)."""
@@ -87,7 +87,7 @@ def integrator(robot: Robot) -> Any:
 
 
 def level_for(robot_name: str, level: str) -> Level:
-    """The level as it is for this robot: Car pushes a smaller, lighter box."""
+    """The level for this robot: Car pushes a smaller, lighter box."""
     robot = ROBOTS[robot_name]
 
     def fit(kind: Kind) -> Kind:

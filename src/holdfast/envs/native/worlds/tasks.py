@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The navigation tasks as data: what stands in the world, what pays, what costs.
+"""The navigation tasks as data: objects, reward and costs.
 
-A level is an entry of `LEVELS`; a task is a robot in a level. Kinds stand in the order in which
-they are placed and observed: static ones in task order, then free bodies, then gremlins.
+A level is an entry of `LEVELS`; a task is a robot in a level. Kinds are listed in the order in
+which they are placed and observed: static ones in task order, then free bodies, then gremlins.
 """
 
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ def walls(distance: float, number: int, length: float = 3.5) -> Kind:
 
 @dataclass(frozen=True)
 class Level:
-    """A world and its rules, whatever robot moves in it."""
+    """A world and its rules, for any robot."""
 
     kinds: tuple[Kind, ...]
     reward: str
@@ -78,7 +78,7 @@ class Level:
     """(xmin, ymin, xmax, ymax) of the robot's start instead of that square."""
     robot_keepout: float = 0.4
     limits: tuple[float, float] = (float("inf"), float("inf"))
-    """Largest |x| and |y| that cost nothing."""
+    """Largest |x| and |y| without a cost."""
     time_limit: int = 1000
     lidar_range: float = 3.0
     floor: float = 3.5

@@ -21,7 +21,7 @@ def always(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
 
 
 def ant_stands(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
-    """Finite, and the torso neither on the ground nor in the air."""
+    """Healthy: finite, and the torso neither on the ground nor in the air."""
     finite = np.isfinite(qpos).all(1) & np.isfinite(qvel).all(1)
     return finite & (qpos[:, 2] >= 0.2) & (qpos[:, 2] <= 1.0)
 
@@ -32,7 +32,7 @@ def humanoid_stands(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
 
 
 def hopper_stands(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
-    """Upright, and no joint or speed out of all proportion."""
+    """Healthy: upright, and joints and speeds within bounds."""
     bounded = (np.abs(qpos[:, 2:]) < 100).all(1) & (np.abs(qvel) < 100).all(1)
     return bounded & (qpos[:, 1] > 0.7) & (np.abs(qpos[:, 2]) < 0.2)
 
@@ -56,18 +56,20 @@ class Runner:
     hidden: int
     """Leading entries of qpos that the observation leaves out."""
     position: str = "root"
-    """Whose movement counts: "root" (qpos), "torso" (body 1) or "mass centre"."""
+    """The point of which the velocity is measured: "root" (qpos), "torso" (body 1) or "mass
+    centre".
+    """
     planar: bool = False
     """The robot's place is (x, y) rather than x."""
     forward: float = 1.0
     """Weight of vx in the reward."""
     bonus: float = 0.0
-    """Paid on every step, the terminating one included."""
+    """Reward of every step, including the terminating one."""
     healthy: Health = always
     clip: float = np.inf
     """Bound on the observed velocities."""
     dynamics: bool = False
-    """The observation holds inertias, velocities and forces of all bodies (Humanoid)."""
+    """The observation contains inertias, velocities and forces of all bodies (Humanoid)."""
     quaternion: bool = False
     """qpos[3:7] is an orientation, normalised at reset."""
     info: tuple[str, str, str] = ("reward_run", "reward_ctrl", "")
@@ -106,7 +108,7 @@ class VelocityTask:
     robot: str
     threshold: float
     sideways: bool = False
-    """Speed is √(vx² + vy²) rather than vx, which never costs when running backwards."""
+    """Speed is √(vx² + vy²) rather than vx, which has no cost when running backwards."""
     time_limit: int = 1000
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Navigation worlds in code: one compiled model for each task, moved about in place.
+"""Navigation worlds in code: one compiled model for each task, changed in place.
 
-The lean model holds what takes part in physics: objects that never collide (goals, hazards,
-circles, walls) are drawn only when somebody looks, and cost nothing otherwise.
+The model contains only bodies with physics. Objects that never collide (goals, hazards, circles,
+walls) are added only for rendering.
 """
 
 from math import sqrt
@@ -20,7 +20,7 @@ with this factor a touched gremlin yields as it did before."""
 
 
 def add_shape(body: Any, kind: Kind, rgba: list[float]) -> None:
-    """The object's geoms, density given or irrelevant."""
+    """Add the geoms of an object."""
     touch = {} if kind.collides else {"contype": 0, "conaffinity": 0}
     options: dict[str, Any] = {"density": kind.density, "rgba": rgba} | touch
     if kind.shape != "push box":
@@ -67,7 +67,7 @@ def add_weld(spec: Any, target: str, body: str) -> None:
 
 
 def add_look(spec: Any, level: Level) -> None:
-    """Sky, chequered floor and even light; none of it matters to physics."""
+    """Sky, chequered floor and even light, without effect on physics."""
     texture, material = mujoco.mjtTexture, mujoco.mjtTextureRole
     gradient, checker = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
     spec.add_texture(
