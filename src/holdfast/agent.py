@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +73,15 @@ class Agent:
     def __init__(
         self,
         algorithm: str | Algorithm = "c-trpo",
-        *,
+        *others: Never,
         preset: PresetName | None = None,
         **settings: Unpack[SettingArguments],
     ) -> None:
+        if others:
+            raise ValueError(
+                f"Agent takes one algorithm and then settings by name, not {others[0]!r:.80}: "
+                "write Agent('c-trpo').learn(ENV)."
+            )
         self._settings = settled(_plain(settings))
         self.run: Run = make_run(algorithm, preset, **self._settings)
         self._algorithm = algorithm

@@ -109,6 +109,8 @@ class Facts:
     """Costs of whose budgets the share that is left stands behind each observation."""
     cost_parts: tuple[str, ...] = ()
     """Names of the costs that its one cost is the sum of."""
+    free_costs: tuple[str, ...] = ()
+    """Names of the costs that it reports and that are part of no constraint."""
     time_limit: int | None = None
     """The most steps of an episode."""
     workers: int = 1

@@ -234,6 +234,7 @@ class ProbeEnv:
         self.observation_space = probe.observation_space
         self.action_space = probe.action_space
         self.cost_names = chosen
+        self.free_costs = tuple(name for name in names if name not in chosen)
         self.cost_bounds = tuple(probe.cost_bounds[name] for name in chosen)
         self.cost_limits = {name: probe.cost_limits[name] for name in chosen}
         self.time_limit = probe.horizon

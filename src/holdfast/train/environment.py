@@ -119,14 +119,15 @@ def _choice(missing: Sequence[str], parts: Sequence[str]) -> str:
     """What has no limit, and the arguments that give it one."""
     names = parts or missing
     each = "{" + ", ".join(f"{name!r}: NUMBER" for name in names) + "}"
-    declares = f"declares no limit for {_listed(names)}"
+    declares = f"declares no limit for {listed(names)}"
     if len(names) == 1:
         return f"{declares}: give cost_limit=NUMBER"
     whole = "their sum" if parts else "all alike"
     return f"{declares}: give cost_limit=NUMBER for {whole}, or limits={each} for each"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """'heat', 'noise' and 'speed'"""
     *most, last = (f"'{name}'" for name in names)
     return f"{', '.join(most)} and {last}" if most else last
 

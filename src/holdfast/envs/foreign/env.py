@@ -148,7 +148,7 @@ class ForeignEnv:
         self.native_observation_space = interface.native_observations
         self.native_action_space = interface.native_actions
         self.cost_names, self.time_limit = interface.cost.names, interface.time_limit
-        self.cost_parts = interface.cost.parts
+        self.cost_parts, self.free_costs = interface.cost.parts, interface.cost.free
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))
         self._current: list[Any] = [None] * len(envs)  # native observations, for cost functions
         self._tape: Tape | None = None

@@ -100,6 +100,7 @@ class ForeignVectorEnv:
         self._tape: Tape | None = None
         self._costs = self._inspect(constraints, cost)
         self.cost_names, self.cost_parts = self._costs.names, self._costs.parts
+        self.free_costs = self._costs.free
 
     def reset(self, seed: int) -> Floats:
         """Environment i gets `seed + i`."""

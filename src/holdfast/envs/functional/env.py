@@ -82,6 +82,7 @@ class FunctionalEnv:
         self.action_space = dynamics.action_space
         self.native_action_space: gym.Space[Any] = dynamics.native_action_space
         self.cost_names, self.time_limit = dynamics.cost.names, dynamics.time_limit
+        self.cost_parts, self.free_costs = dynamics.cost.parts, dynamics.cost.free
         adopt(self, dynamics.env, ("cost_bounds", "cost_limits"))
         adopt(self, dynamics, ("native_observation_space", "budget_names"))
         devices = _sharing(num_envs)
