@@ -149,6 +149,11 @@ def refuse_untold(run: Run, env: VecEnv) -> None:
         )
     longest = facts_of(env).time_limit
     for name, limit in beyond.items():
+        if run.evaluate_every and run.evaluate_episodes < limit.clean:
+            raise ValueError(
+                f"evaluate_episodes={run.evaluate_episodes} can never show that {name}={limit} "
+                f"holds: raise it to {limit.clean} or more."
+            )
         if longest is not None and POOL * run.epoch_steps < limit.fewest * longest:
             needed = -(-limit.fewest * longest // (POOL * run.num_envs)) * run.num_envs
             raise ValueError(
