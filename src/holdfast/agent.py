@@ -8,6 +8,7 @@ call of what does the work.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from holdfast.algorithms import Algorithm
 from holdfast.arguments import SettingArguments
 from holdfast.bars import FilmBar, training_bar
-from holdfast.cluster.storage import local_copy
+from holdfast.cluster.storage import add_epoch, local_copy
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv, facts_of
 from holdfast.envs.foreign.costs import CostFunction
@@ -514,11 +515,15 @@ class Agent:
         `evaluate_every`), or the epoch of a checkpoint that is kept. `trust_env` allows it to
         import the environment that the folder names, when it is needed.
         """
-        folder = open_folder(local_copy(path))
+        place = local_copy(path)
+        if isinstance(which, int):
+            add_epoch(place, which)
+        folder = open_folder(place)
         state, _ = load_state(folder, which)
         if state is None:
             raise CheckpointError(
-                f"'{path}' holds no checkpoint yet; continue it with `holdfast resume {path}`."
+                f"'{path}' holds no checkpoint yet; continue it with "
+                f"`holdfast resume {shlex.quote(str(path))}`."
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -105,10 +106,11 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
     limits = fallback | {name: limit.amount for name, limit in kinds.items()}
     missing = [name for name, limit in limits.items() if limit is None]
     if missing:
+        called, named = run.env or "this environment", shlex.quote(run.env or "ENV")
         raise ValueError(
-            f"{run.env or 'this environment'} {_choice(missing, facts_of(env).cost_parts)}, the "
+            f"{called} {_choice(missing, facts_of(env).cost_parts)}, the "
             "largest mean cost of an episode that you accept; "
-            f"`holdfast check {run.env or 'ENV'} --suggest-limit` shows what random actions cost."
+            f"`holdfast check {named} --suggest-limit` shows what random actions cost."
         )
     known = {name: float(limit) for name, limit in limits.items() if limit is not None}
     run.check_costs(known | {name: limit.bound for name, limit in kinds.items()})
