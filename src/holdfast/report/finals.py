@@ -156,7 +156,9 @@ def finals(
     for pair, values in rows.items():
         seeds, *columns = zip(*values, strict=True)
         arrays = [np.array(column) for column in columns]
-        result[pair] = Final(limits[pair], tuple(map(int, seeds)), *arrays, pair not in beyond)
+        result[pair] = Final(
+            limits[pair], tuple(map(int, seeds)), *arrays, by_mean=pair not in beyond
+        )
     return result
 
 
