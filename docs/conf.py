@@ -6,6 +6,7 @@ results is written at build time by `building`; nothing of it is kept in the rep
 """
 
 import html
+import re
 import sys
 from pathlib import Path
 
@@ -58,8 +59,33 @@ def formula(self, node):
     raise nodes.SkipNode
 
 
+INDEXED = re.compile(
+    r"(?<![A-Za-z0-9_.])((?:[^\W\d_]\u0304?|max|min))_(old|half|[^\W_ᵀ]{1,2})(?!\w*[^\Wᵀ])"
+)
+"""A letter with an index, as pages spell it: V_r, D_KL, max_s."""
+
+
+def indices(app, doctree):
+    """Set V_r in running text with its index below the line; code, formulas and titles stay."""
+    from docutils import nodes
+
+    for text in list(doctree.findall(nodes.Text)):
+        verbatim = nodes.literal, nodes.FixedTextElement, nodes.math, nodes.title, nodes.raw
+        above = text.parent
+        while above is not None and not isinstance(above, verbatim):
+            above = above.parent
+        if above is not None or not INDEXED.search(text):
+            continue
+        parts = INDEXED.split(text)
+        made = [nodes.Text(parts[0])]
+        for base, index, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            made += [nodes.emphasis("", base), nodes.subscript("", index), nodes.Text(rest)]
+        text.parent.replace(text, made)
+
+
 def setup(app):
     building.write()
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("source-read", adapt)
+    app.connect("doctree-read", indices)
     return {"parallel_read_safe": True}

@@ -8,19 +8,20 @@ calls the function that does the work.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.algorithms import Algorithm
 from holdfast.bars import FilmBar, training_bar
-from holdfast.cluster.storage import local_copy
+from holdfast.cluster.storage import add_epoch, local_copy
 from holdfast.envs.acting import Actor, action_map
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.costs import CostFunction
@@ -74,10 +75,15 @@ class Agent:
     def __init__(
         self,
         algorithm: str | Algorithm = "c-trpo",
-        *,
+        *others: Never,
         preset: PresetName | None = None,
         **settings: Unpack[SettingArguments],
     ) -> None:
+        if others:
+            raise ValueError(
+                f"Agent takes one algorithm and then settings by name, not {others[0]!r:.80}: "
+                "write Agent('c-trpo').learn(ENV)."
+            )
         self._settings = settled(_plain(settings))
         self.run: Run = make_run(algorithm, preset, **self._settings)
         self._algorithm = algorithm
@@ -522,11 +528,15 @@ class Agent:
         `evaluate_every`), or the epoch of a kept checkpoint. `trust_env` allows the import of the
         environment that the folder names, when it is needed.
         """
-        folder = open_folder(local_copy(path))
+        place = local_copy(path)
+        if isinstance(which, int):
+            add_epoch(place, which)
+        folder = open_folder(place)
         state, _ = load_state(folder, which)
         if state is None:
             raise CheckpointError(
-                f"'{path}' has no checkpoint yet; continue it with `holdfast resume {path}`."
+                f"'{path}' has no checkpoint yet; continue it with "
+                f"`holdfast resume {shlex.quote(str(path))}`."
             )
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state

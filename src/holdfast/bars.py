@@ -21,7 +21,7 @@ from holdfast.envs.probe import PROBES
 from holdfast.judge.verdict import Verdict
 from holdfast.records.rows import Row, costs_of, own
 from holdfast.run import Run
-from holdfast.train.environment import describe_acting
+from holdfast.train.environment import describe_acting, listed
 
 
 def training_bar(
@@ -43,6 +43,11 @@ def training_bar(
     epochs = f"{run.epochs:,} epochs of {run.epoch_steps:,}" if run.epochs > 1 else "one epoch"
     how = f"{describe_acting(run, env)}{_unused(run, env)}"
     first_line = f"{title} ({chosen}): {total:,} steps in {epochs}, {how}"
+    if free := env.facts.free_costs:
+        about += words(
+            f"\nWarning: no limit is given for {listed(free)}, so the policy may cost any amount "
+            f"of it; limits={{{free[0]!r}: NUMBER}} limits it."
+        )
     if run.epochs == 1:
         about += words(
             f"\nWarning: one epoch is one update of the policy, after all {total:,} steps"

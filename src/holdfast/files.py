@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
@@ -95,6 +95,15 @@ def refuse_links(folder: Path, names: Iterable[str]) -> None:
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be written or read, with the reason and the remedy."""
+
+
+def no_epoch(where: object, epoch: int | None, kept: Sequence[int]) -> CheckpointError:
+    """The error of a run that has no checkpoint of an epoch."""
+    listed = ", ".join(map(str, kept)) or "none"
+    return CheckpointError(
+        f"'{where}' has no checkpoint of epoch {epoch}, only of {listed}: choose one of these, "
+        "or train with a larger --keep."
+    )
 
 
 def confined(name: str) -> str:

@@ -27,6 +27,7 @@ GAINS = {"pid_p": 0.5, "pid_i": 0.05, "pid_d": 0.05}
 PROMISES = {
     "c-trpo": ({}, 1.0, 0.8),
     "c-npg": ({}, 1.0, 0.8),
+    "c-mdpo": ({}, 1.0, 0.8),
     "ipo": (EPISODE | QUICK, 1.0, 0.8),
     "p3o": (EPISODE | CENTRED | QUICK, 1.0, 0.8),
     "c3po": (EPISODE | CENTRED | QUICK | {"slack_fraction": 1.0}, 1.0, 0.8),

@@ -322,3 +322,32 @@ def test_a_task_whose_storage_fails_hands_all_to_the_driver(tmp_path, bucket, mo
     assert learned(fetch(bucket, tmp_path / "stored")) == learned(calm)
     assert (out / "done.json").exists() and not (out / "checkpoint").exists()
     assert len(read_rows(out / "progress.csv")) == 6
+
+
+def test_an_older_epoch_of_a_run_under_a_uri(tmp_path, bucket, capsys):
+    """Each kept epoch can be asked for; others get a sentence with the address and the epochs."""
+    box = Outbox(trained(tmp_path / "here", 4))
+    box.send(Remote(bucket))
+    states = {epoch: Agent.load(bucket, which=epoch).state for epoch in (3, 4)}
+    assert {epoch: state.epoch for epoch, state in states.items()} == {3: 3, 4: 4}
+    assert Agent.load(bucket).state.epoch == 4
+    words = f"'{bucket}' holds no checkpoint of epoch 1, only of 3, 4: choose one of these"
+    with pytest.raises(CheckpointError, match=words):
+        Agent.load(bucket, which=1)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["evaluate", bucket, "--which", "1"])
+    told = capsys.readouterr().err
+    assert stop.value.code == 2 and words in told and told.count("\n") == 1
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_evaluations_while_training_come_back_from_another_machine(stored, tmp_path, bucket):
+    """`evaluate_every` in a task of a cluster: its rows and best/ reach the driver."""
+    settings = {"evaluate_every": 2, "evaluate_episodes": 10, "cost_limit": 30.0}
+    run = make_run("trpo", env=ENV, steps=800, epoch_steps=200, num_envs=2, hidden=(4,), **settings)
+    for files in work(to_json(run), {}, bucket if stored else None):
+        deliver(Disk(tmp_path / "out"), files)
+    assert [row["epoch"] for row in read_rows(tmp_path / "out" / "evaluations.csv")] == [2, 4]
+    where = bucket if stored else tmp_path / "out"
+    best = Agent.load(where, which="best")
+    assert best.state.epoch in (2, 4) and len(best.evaluations) >= 1

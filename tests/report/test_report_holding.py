@@ -182,3 +182,38 @@ def test_an_evaluation_is_kept_and_found(tmp_path: Path):
     above = result.costs[result.costs > 20]
     assert found["cost"]["cost"]["distance_violating"] == pytest.approx(above.mean() / 20 - 1)
     assert found["cost"]["cost"]["distance"] == pytest.approx(result.costs.mean() / 20 - 1)
+
+
+def limited(by: str | float, means: list[float], **columns: object) -> list[RunLog]:
+    """Three seeds whose limit is of this kind."""
+    runs = [run(s, means, **columns) for s in range(3)]
+    return [replace(each, config={"limits.cost": by}) for each in runs]
+
+
+@pytest.mark.parametrize(
+    ("by", "column", "within", "beyond"),
+    [("20 worst 5%", "tail", 18.0, 24.0), ("20 in 90%", "chance", 0.06, 0.2)],
+)
+def test_safe_is_by_the_kind_of_the_limit(by: str, column: str, within: float, beyond: float):
+    """A mean below the limit is no safety where the limit is on a tail, nor the other way."""
+    low, high = [10.0] * 8, [21.0] * 8
+    above = summarise(limited(by, low, **{column: [beyond] * 8}), resamples=100)
+    assert above.unsafe == ("a",) and not above.safe and not above.bold
+    assert above.held["a", "T"].rate == 1.0 and above.finals["a", "T"].cost[0] == 10.0
+    below = summarise(limited(by, low, **{column: [within] * 8}), resamples=100)
+    assert below.safe == ("a",) and below.bold == {("a", "T")} and below.held["a", "T"].rate == 0
+    # The controls: a limit on the mean, whatever else was logged, and a run without the column.
+    for alone in (limited(20.0, low, **{column: [beyond] * 8}), limited(by, low)):
+        assert summarise(alone, resamples=100).safe == ("a",)
+    assert summarise(limited(20.0, high), resamples=100).unsafe == ("a",)
+
+
+def test_of_several_limits_the_worst_speaks_by_its_own_kind():
+    costs = {f"ep_cost/{name}": [5.0] * 8 for name in ("x", "y")}
+    kinds = {"limits.x": 10.0, "limits.y": "10 in 90%"}
+    for chance, safe in ((0.05, ("a",)), (0.2, ())):
+        runs = [run(s, [10.0] * 8, **costs, **{"chance/y": [chance] * 8}) for s in range(3)]
+        both = [replace(r, limits={"x": 10.0, "y": 10.0}, config=kinds) for r in runs]
+        found = summarise(both, resamples=100)
+        assert found.safe == safe
+        assert found.finals["a", "T"].excess == pytest.approx(max(chance / 0.1, 0.5) - 1)

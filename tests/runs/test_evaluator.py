@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ import pytest
 import holdfast.runs.evaluator as evaluations
 from holdfast import Agent, make_env
 from holdfast.cli import main
+from holdfast.core.limits import parse_limit
 from holdfast.files import CheckpointError
 from holdfast.judge.evaluate import Evaluation
+from holdfast.judge.verdict import verdict
 from holdfast.records.find import load
 from holdfast.records.rows import read_evaluations, read_rows
 from holdfast.report.html import payload
@@ -24,7 +27,7 @@ from holdfast.runs.folder import create, load_state, open_folder, state_arrays
 from holdfast.runs.plot import plot_run
 from holdfast.runs.training import train_in_folder
 from holdfast.train import train
-from holdfast.train.environment import Spaces
+from holdfast.train.environment import Spaces, open_env
 from small_runs import finish, rows_without_clock, same, small
 
 JUDGED = {"evaluate_every": 2, "evaluate_episodes": 10}
@@ -267,3 +270,39 @@ def test_a_damaged_record_of_evaluations_is_named(judged, tmp_path):
     (tmp_path / "evaluations.csv").write_text("epoch,env_steps\n1,200\n")
     with pytest.raises(ValueError, match="no column 'return'"):
         read_evaluations(tmp_path)
+
+
+@pytest.mark.parametrize(("limit", "kind"), [("6 worst 20%", "tail"), ("6 in 80%", "chance")])
+def test_the_best_policy_is_safe_by_the_kind_of_its_limit(limit, kind):
+    """Costs 0 in most episodes and 30 in a tenth: the mean is 3 of 6, the tail 15, the chance 10 %.
+
+    So a limit on the mean and one on the chance hold, and one on the tail does not.
+    """
+    costs = np.tile([0.0] * 9 + [30.0], 20)[:, None]
+    table = Evaluation(np.ones(200), costs, np.full(200, 20), {"cost": 6.0}, False, (40.0,))
+    assert row_of(table, 1, 200)["safe"] == 1, "the control: by the mean"
+    row = row_of(replace(table, kinds={"cost": parse_limit(limit)}), 1, 200)
+    assert row["safe"] == (kind == "chance") and row["cost"] == 3.0
+    run = small(
+        epochs=1, **JUDGED | {"evaluate_episodes": 20}, limits={"cost": limit}, cost_limit=None
+    )
+    env = open_env(run, to_evaluate=True)
+    judge = Evaluator(run, {"cost": 6.0}, env)
+    (epoch,) = train(run, open_env(run))
+    assert judge.judge(epoch.state).claims == {"cost": parse_limit(limit)}
+
+
+def test_too_few_fresh_episodes_for_a_kind_are_refused(tmp_path):
+    for limit, fewest in (("6 worst 10%", 20), ("6 in 80%", 14)):
+        for episodes in (fewest, fewest - 1):
+            settings = {"evaluate_every": 2, "evaluate_episodes": episodes, "cost_limit": None}
+            run = small(limits={"cost": limit}, **settings)
+            if episodes == fewest:
+                create(tmp_path / f"{fewest}", run, open_env(run))
+                continue
+            with pytest.raises(ValueError, match=f"holds: raise it to {fewest} or more"):
+                create(tmp_path / "none", run, open_env(run))
+    assert not (tmp_path / "none").exists()
+    clean = np.zeros(14)
+    assert verdict(clean, "6 in 80%").indicated == "yes", "as many as are needed"
+    assert verdict(clean[1:], "6 in 80%").indicated == "undecided"

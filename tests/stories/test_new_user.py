@@ -15,11 +15,14 @@ from holdfast import Agent, bars, cli, make_env, make_run, suggest_limit
 from holdfast.cli.options import parse_run
 from holdfast.cli.words import for_shell
 from holdfast.console import counted
+from holdfast.envs.check.facts import describe_batch
 from holdfast.envs.native.catalogue import summaries
 from holdfast.judge.verdict import verdict
 from holdfast.records.find import labelled
 from holdfast.records.log import RunLog
 from holdfast.records.rows import costs_of
+from holdfast.records.zoo import ZooError, entry_of
+from holdfast.ship.certify import charts
 from holdfast.ship.certify.task import task_words
 from holdfast.ship.film.episode import Address, Episode
 from holdfast.ship.film.episode_plot import plot_episodes
@@ -195,3 +198,76 @@ def test_python_logs_to_wandb_and_goes_on_under_the_same_id(tmp_path):
     for i, row in enumerate(Agent.load(tmp_path / "run").metrics):
         told = repr(row["ep_return_raw"]).encode()[:12]
         assert (told in first, told in second) == (i < 2, i >= 2)
+
+
+# Costs without a limit
+
+
+@pytest.mark.parametrize(
+    ("env", "limited", "free"),
+    [
+        (Road, ("heat",), ("speed",)),
+        (Road, ("heat", "speed"), ()),
+        (Road, None, ()),  # added up
+        ("probe/Machines-v0", ("heat",), ("noise",)),
+        ("SafetyPointGoal2-v0", ("hazards",), ("vases",)),
+        ("SafetyPointGoal2-v0", ("vases_contact",), ("hazards", "vases_velocity")),
+        ("SafetyPointGoal2-v0", ("cost",), ()),  # the sum of all
+    ],
+)
+def test_a_cost_without_a_limit_is_named_where_training_begins(env, limited, free, capsys):
+    made = make_env(env, 1, constraints=limited)
+    assert made.facts.free_costs == free
+    run = make_run("c-trpo", env="x", **SMALL | {"num_envs": 1}, steps=400)
+    bars.training_bar(run, made, dict.fromkeys(made.cost_names, 1.0), words=for_shell).close()
+    told, listed = capsys.readouterr().err, describe_batch(made)
+    made.close()
+    assert ("no limit is given for" in told) == ("without a limit" in listed) == bool(free)
+    for name in free:
+        assert f"'{name}'" in told and name in listed.partition("without a limit: ")[2]
+    assert not free or f"--limit {free[0]}=NUMBER limits it" in told
+
+
+def test_workers_and_vectors_know_the_costs_without_a_limit():
+    for how in ({"workers": 2}, {"vectorise": "sync"}):
+        env = make_env(Road, 2, constraints=("heat",), **how)
+        assert env.facts.free_costs == ("speed",)
+        env.close()
+
+
+# Arguments of another library
+
+
+def test_a_policy_and_an_environment_are_no_arguments_of_agent():
+    with pytest.raises(ValueError, match=r"not 'CartPole-v1': write Agent\('c-trpo'\)\.learn"):
+        Agent("MlpPolicy", "CartPole-v1")
+
+
+def test_a_policy_that_the_zoo_lacks_gets_near_names(capsys, tmp_path, monkeypatch):
+    told = refused(capsys, "zoo", "nothing")
+    assert told.startswith("holdfast: there is no policy 'zoo/nothing'") and "╭" not in told
+    known = {"SafetyAntVelocity-v1": {}, "SafetyHopperVelocity-v1": {}}
+    with pytest.raises(ZooError, match=r"did you mean 'zoo/SafetyAntVelocity-v1'\?"):
+        entry_of("SafetyAntVelocty-v1", known)
+    assert entry_of("zoo/SafetyAntVelocity-v1", known) == ("SafetyAntVelocity-v1", {})
+
+
+# Pictures
+
+
+@pytest.mark.parametrize("limit", [0.5, 3.0, 5.0, 20.0, 90.0])
+@pytest.mark.parametrize("mean", [0.4, 4.0, 5.5, 21.0, 75.0, 99.0])
+def test_no_line_of_a_histogram_crosses_a_label(limit, mean):
+    drawn = charts.histogram(np.linspace(0.0, 100.0, 50), limit, mean, "cost")
+    lines = re.findall(r'<line class="(?:limit|mean)" x1="(\S+)" x2="\S+" y1="(\S+)"', drawn)
+    texts = re.findall(
+        r'<text class="(?:limit|mean)" x="(\S+)" y="(\S+)" text-anchor="(\w+)">([^<]+)', drawn
+    )
+    assert len(lines) == len(texts) == 2
+    for x, y, anchor, text in texts:
+        wide = 7.5 * len(text)
+        left = float(x) - (wide if anchor == "end" else 0)
+        assert 0 <= left and left + wide <= charts.WIDTH
+        for at, top in lines:
+            crossed = left <= float(at) <= left + wide and float(top) < float(y)
+            assert not crossed, (text, "is crossed")

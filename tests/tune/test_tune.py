@@ -2,6 +2,10 @@
 """Tuning: ranges, the constrained search, stops by the curve, studies that are killed and go on."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 import tomllib
 
 import numpy as np
@@ -15,6 +19,7 @@ from holdfast.tune.page import command_of, suite_of, write_page
 from holdfast.tune.search import search
 from holdfast.tune.space import Dimension, parse_space, tuned
 from holdfast.tune.study import Study, Trial, begin, propose, stopped_at, winner
+from small_runs import rows_without_clock
 
 RUN = make_run("c-trpo", env="probe/Speed-v0", steps=2_000, epoch_steps=200, num_envs=4)
 
@@ -222,3 +227,57 @@ def test_a_probe_with_a_known_answer(tmp_path, capsys):
     main(words)
     assert stamps == {p: p.stat().st_mtime_ns for p in stamps}
     assert capsys.readouterr().out == said
+
+
+def command(words):
+    return [sys.executable, "-c", COMMAND, *words]
+
+
+COMMAND = """
+import jax, sys
+jax.config.update("jax_disable_most_optimizations", True)
+from holdfast.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_study_killed_by_sigkill_goes_on_to_the_same_winner(tmp_path):
+    """Real trials in processes of their own, killed in the second wave; the same command ends it.
+
+    The trials end with their scheduler, so that nothing writes into folders that go on.
+    """
+    words = ["tune", "c-trpo", "probe/Speed-v0", "--search", "radius=0.001..0.1"]
+    words += ["--steps", "2000", "--epoch-steps", "200", "--num-envs", "4", "--hidden", "8"]
+    words += ["--cost-limit", "30", "--trials", "3", "--jobs", "1", "--quiet", "--out"]
+    killed = subprocess.Popen(command([*words, str(tmp_path / "cut")]), stderr=subprocess.DEVNULL)
+    second = tmp_path / "cut" / "trial-001" / "progress.csv"
+    while killed.poll() is None and not (second.exists() and second.read_bytes().count(b"\n") > 3):
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait(10) == -signal.SIGKILL, "it was still at work"
+    before = (tmp_path / "cut" / "study.json").read_bytes()
+    first = tmp_path / "cut" / "trial-000" / "progress.csv"
+    stamp = first.stat().st_mtime_ns
+    assert not (tmp_path / "cut" / "trial-001" / "done.json").exists()
+    ended = subprocess.run(
+        command([*words, str(tmp_path / "cut")]), capture_output=True, text=True, timeout=300
+    )
+    assert ended.returncode == 0 and "Winner: trial-" in ended.stdout
+    assert first.stat().st_mtime_ns == stamp, "a complete trial is not repeated"
+    whole = subprocess.run(
+        command([*words, str(tmp_path / "whole")]), capture_output=True, text=True, timeout=300
+    )
+    told = [
+        out.replace(str(tmp_path / n), "")
+        for out, n in ((ended.stdout, "cut"), (whole.stdout, "whole"))
+    ]
+    assert told[0] == told[1]
+    names = [f"trial-{i:03d}/progress.csv" for i in range(3)]
+    for name in names:
+        assert rows_without_clock(tmp_path / "cut" / name) == rows_without_clock(
+            tmp_path / "whole" / name
+        )
+    studies = [json.loads((tmp_path / n / "study.json").read_text()) for n in ("cut", "whole")]
+    assert studies[0] == studies[1]
+    assert json.loads(before)["trials"] == studies[0]["trials"][: len(json.loads(before)["trials"])]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`holdfast bench`: a whole comparison by one command, on one machine or many."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -163,7 +164,8 @@ def conclude(console: Console, grid: Sequence[Cell], out: Path, failed: dict[str
     console.print(f"{len(grid) - len(failed)} of {len(grid)} runs are done.")
     for name, reason in failed.items():
         console.print(f"  {name}: {reason} (see {out / 'logs' / name}.log)")
-    console.print(f"Report: holdfast report {out} -o {out / 'report'}")
+    command = shlex.join(["holdfast", "report", str(out), "-o", str(out / "report")])
+    console.print(f"Report: {command}", soft_wrap=True)
     if failed:
         raise RuntimeError(f"{len(failed)} runs failed; correct the cause and repeat the command.")
 

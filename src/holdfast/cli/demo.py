@@ -56,12 +56,14 @@ def command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("runs/dem
         )
     result.print(console)
     if result.verdict.safe == "undecided":
-        console.print(f"Decide:     holdfast evaluate {out} --until-decided")
+        decide = f"{folder.command('evaluate')} --until-decided"
+        console.print(f"Decide:     {decide}", soft_wrap=True)
     picture = plot_run(folder, out / "progress.png")
-    console.print(f"\nPicture:    {picture}\nRun folder: {out}")
     console.print(
-        f"See it:     holdfast watch {out} -o film.gif\n"
-        f"Go on:      holdfast resume {out} --steps 1e6"
+        f"\nPicture:    {picture}\nRun folder: {out}\n"
+        f"See it:     {folder.command('watch')} -o film.gif\n"
+        f"Go on:      {folder.command('resume')} --steps 1e6",
+        soft_wrap=True,
     )
 
 

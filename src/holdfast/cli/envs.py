@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import tyro
 from rich.text import Text
 
@@ -31,7 +33,8 @@ def command(env: tyro.conf.Positional[str] = "") -> None:
     else:
         from holdfast.settings import nearest
 
-        other = f"`holdfast envs` lists ours, and `holdfast check {env}` looks at any other."
+        check = f"`holdfast check {shlex.quote(env)}`"
+        other = f"`holdfast envs` lists ours, and {check} looks at any other."
         close = same_body(env, known_ids())
         hint = f"; did you mean '{close}'?" if close else nearest(env, known_ids(), other)
         raise ValueError(f"'{env}' is not a native task or probe{hint}")

@@ -29,15 +29,17 @@ def command(
     """
     from holdfast.agent import Agent
     from holdfast.cluster.storage import called
+    from holdfast.runs.folder import open_folder
 
     agreement = Agent.load(run, which=which).export(out, double=double, noise=noise)
     console = plain_console()
     for file in agreement.files:
         console.print(f"Wrote:   {file}", soft_wrap=True)
     console.print(f"Checked: {agreement}", soft_wrap=True)
+    judge = f"holdfast evaluate {called(run)}{_which(which)} --greedy{open_folder(run).consent}"
     console.print(
         "Judge:   without noise it takes the most likely action, whose costs differ from those of "
-        f"sampled ones: holdfast evaluate {called(run)}{_which(which)} --greedy",
+        f"sampled ones: {judge}",
         soft_wrap=True,
     )
 

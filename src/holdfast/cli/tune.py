@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -159,7 +160,7 @@ def conclude(study: Study, trials: Sequence[Trial], out: Path, failed: dict[str,
         run = tuned(study.run, study.space, best.params)
         seeds = range(run.seed + 1, run.seed + 1 + SEEDS)
         write_atomic(out / "winner.toml", suite_of(study, best, seeds).encode())
-        proof = [command_of(run), f"holdfast bench {out / 'winner.toml'}"]
+        proof = [command_of(run), f"holdfast bench {shlex.quote(str(out / 'winner.toml'))}"]
     page = write_page(out, study, trials, proof)
     for name, reason in failed.items():
         console.print(f"{name}: {reason} (see {out / 'logs' / name}.log)")

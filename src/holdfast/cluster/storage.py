@@ -29,6 +29,7 @@ from holdfast.cluster.places import (
     is_uri,
     place_of,
 )
+from holdfast.files import no_epoch
 from holdfast.records.zoo import checked, is_zoo
 
 Files = dict[str, bytes | None]
@@ -100,35 +101,46 @@ def deliver(place: Place, files: Mapping[str, bytes | None]) -> int:
     return sum(len(content or b"") for content in files.values())
 
 
-def contents(place: Place, small: bool = False) -> Files:
+def contents(place: Place, small: bool = False, epoch: int | None = None) -> Files:
     """A run folder as bytes with its newest checkpoint; `small`: folders without checkpoints.
+
+    With `epoch` that checkpoint comes too; a place that lacks it is refused.
 
     If its writer replaces the checkpoint meanwhile, the newer one is read.
     """
     for _ in range(TRIES):
         try:
-            return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
+            return {n: place.read(n) for n in in_order(_wanted(place.names(), small, epoch))}
         except MissingFile:
             continue
-    return {name: place.read(name) for name in in_order(_wanted(place.names(), small))}
+    return {n: place.read(n) for n in in_order(_wanted(place.names(), small, epoch))}
 
 
-def _wanted(names: Iterable[str], small: bool) -> list[str]:
+def _wanted(names: Iterable[str], small: bool, epoch: int | None = None) -> list[str]:
     names = list(names)
     parts = {name: set(PurePosixPath(name).parts) for name in names}
     left_out = {"checkpoint", "best"} if small else {"checkpoint"}
     wanted = [name for name in names if not parts[name] & left_out]
     saved = [name for name in names if "checkpoint" in parts[name]]
     states = sorted(posixpath.dirname(name) for name in saved if name.endswith("/state.json"))
+    own = [state for state in states if state.endswith(f"/epoch-{epoch or 0:06d}")]
+    if epoch is not None and not own:
+        raise NoEpoch([int(state.rpartition("-")[2]) for state in states])
     if states and not small:
-        wanted += [name for name in names if posixpath.dirname(name) == states[-1]]
+        wanted += [name for name in names if posixpath.dirname(name) in {states[-1], *own}]
     return wanted
 
 
-def fetch(where: str | os.PathLike[str], folder: Path, small: bool = False) -> Path:
+class NoEpoch(LookupError):
+    """A place has no checkpoint of an epoch; `args[0]` are the epochs that it has."""
+
+
+def fetch(
+    where: str | os.PathLike[str], folder: Path, small: bool = False, epoch: int | None = None
+) -> Path:
     """Fetch a remote run folder into a local one."""
     folder.mkdir(parents=True, exist_ok=True)
-    deliver(Disk(folder), contents(place_of(where), small))
+    deliver(Disk(folder), contents(place_of(where), small, epoch))
     return folder
 
 
@@ -186,6 +198,18 @@ def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:
 def _forget(folder: Path) -> None:
     if COPIES.pop(folder, None):
         shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def add_epoch(folder: Path, epoch: int) -> None:
+    """A copy gets the checkpoint of an epoch too; any other folder is as it is."""
+    if folder not in COPIES:
+        return
+    copied = COPIES[folder]
+    try:
+        fetch(copied.uri, folder, epoch=epoch)
+    except NoEpoch as error:
+        raise no_epoch(copied.uri, epoch, error.args[0]) from None
+    copied.box.take()
 
 
 def renew(folder: Path) -> None:

@@ -103,6 +103,17 @@ class Limit:
         return math.ceil(2 / self.share - 1e-9) if self.kind == "tail" else self.episodes
 
     @property
+    def clean(self) -> int:
+        """Episodes without which no fresh ones can indicate that it holds, at 95 %.
+
+        Of a tail 2/α; of a chance as many as must all be within b, (1 − p)ⁿ ≤ 5 %.
+        """
+        judged = self.judged
+        if judged.kind == "chance":
+            return math.ceil(math.log(0.05) / math.log1p(-judged.share) - 1e-9)
+        return self.fewest
+
+    @property
     def quantity(self) -> str:
         """The name of the constrained quantity in a sentence."""
         match self.judged.kind:

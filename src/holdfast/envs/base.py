@@ -64,6 +64,8 @@ class Facts:
     """Names of the costs whose remaining budget is appended to each observation."""
     cost_parts: tuple[str, ...] = ()
     """Names of the costs whose sum is the single cost."""
+    free_costs: tuple[str, ...] = ()
+    """Names of the costs that it reports and that are part of no constraint."""
     time_limit: int | None = None
     """The largest number of steps of an episode."""
     workers: int = 1

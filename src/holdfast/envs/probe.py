@@ -238,6 +238,7 @@ class ProbeEnv:
         self.facts = Facts(
             cost_bounds=tuple(probe.cost_bounds[name] for name in chosen),
             cost_limits={name: probe.cost_limits[name] for name in chosen},
+            free_costs=tuple(name for name in names if name not in chosen),
             time_limit=probe.horizon,
         )
         self._columns = None if chosen == names else [names.index(name) for name in chosen]

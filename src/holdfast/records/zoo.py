@@ -60,16 +60,23 @@ def digests(folder: Path) -> dict[str, str]:
     return {n: hashlib.sha256(content(folder / n, LARGEST)).hexdigest() for n in names}
 
 
-def checked(where: str | os.PathLike[str]) -> tuple[str, dict[str, bytes]]:
-    """(task, its files) of zoo/TASK, each checked by its digest."""
+def entry_of(
+    where: str | os.PathLike[str], known: dict[str, dict[str, Any]]
+) -> tuple[str, dict[str, Any]]:
+    """(task, its entry) of zoo/TASK or TASK."""
     name = os.fspath(where).replace(os.sep, "/").removeprefix(PREFIX).strip("/")
-    known, folder = entries(), zoo_folder()
     if name not in known:
         other = "this installation contains no policies; `holdfast zoo --make RUNS` makes them."
         there = [f"{PREFIX}{task}" for task in known]
         hint = nearest(f"{PREFIX}{name}", there) if there else f"; {other}"
         raise ZooError(f"there is no policy 'zoo/{name}' and no such folder{hint}")
-    wanted, found = known[name].get("sha256"), dict[str, bytes]()
+    return name, known[name]
+
+
+def checked(where: str | os.PathLike[str]) -> tuple[str, dict[str, bytes]]:
+    """(task, its files) of zoo/TASK, each checked by its digest."""
+    (name, entry), folder = entry_of(where, entries()), zoo_folder()
+    wanted, found = entry.get("sha256"), dict[str, bytes]()
     if not isinstance(wanted, dict) or not wanted:
         raise ZooError(f"the index of the zoo lists no files of '{name}': install Holdfast again.")
     for file, digest in wanted.items():

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from holdfast.core.limits import Limit, parse_limit
 from holdfast.records import statistics as stats
 from holdfast.records.log import RunLog
 from holdfast.records.statistics import Array
@@ -30,8 +31,10 @@ class Final:
     reward: Array
     cost: Array
     excess: Array
-    """Worst constraint's cost / limit − 1."""
+    """Worst constraint's quantity / bound − 1, by the kind of its limit; of a mean cost / limit."""
     regret: Array
+    by_mean: bool = True
+    """Whether all limits are on means."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,45 @@ def cost_curve(run: RunLog) -> tuple[Array, float]:
     if costs.shape[-1] != limits.size:  # only the sum was logged
         return run.columns["ep_cost"], float(limits.sum())
     return stats.excess_cost(costs, limits) + 1.0, 1.0
+
+
+def claims(run: RunLog) -> dict[str, Limit]:
+    """The limit of each constraint; on the mean where neither tail nor chance was logged."""
+    found = {name: Limit(b) for name, b in run.limits.items()}
+    for name in found if run.source == "holdfast" else ():
+        try:
+            claim = parse_limit(run.config.get(f"limits.{name}", found[name]))
+        except ValueError:  # the settings of a run that was not written here
+            continue
+        if _column(run, claim, name) is not None:
+            found[name] = claim
+    return found
+
+
+def _column(run: RunLog, claim: Limit, name: str) -> Array | None:
+    """The tail or the chance of a constraint; None where the limit is on its mean."""
+    column = f"{claim.kind}/{name}" if len(run.limits) > 1 else claim.kind
+    return run.columns.get(column) if claim.kind in ("tail", "chance") else None
+
+
+def limited_curve(run: RunLog) -> tuple[Array, float]:
+    """(what is limited, per epoch, and its bound): as `cost_curve`, but by the kinds of the limits.
+
+    It is the tail or the chance where the limit is on that. Several constraints show the worst
+    quantity/bound against 1.
+    """
+    known = claims(run)
+    if all(claim.kind == "mean" for claim in known.values()):
+        return cost_curve(run)
+    each: list[Array] = []
+    for name, claim in known.items():
+        limited = _column(run, claim, name)
+        mean = run.columns.get(f"ep_cost/{name}", run.columns["ep_cost"])
+        each.append(mean if limited is None else limited)
+    bounds = np.array([claim.bound for claim in known.values()])
+    if len(each) == 1:
+        return each[0], float(bounds[0])
+    return stats.excess_cost(np.stack(each, axis=-1), bounds) + 1.0, 1.0
 
 
 def regret_column(runs: Sequence[RunLog]) -> str:
@@ -93,25 +135,31 @@ def finals(
     """Final values of every pair that has a complete run; `regret` is the column to take."""
     rows: dict[Pair, list[tuple[int, float, float, float, float]]] = {}
     limits: dict[Pair, float] = {}
+    beyond: set[Pair] = set()
     regret = regret or regret_column(runs)
     for run in sorted(runs, key=lambda run: run.seed):
         if 0 < horizon[run.task] <= run.steps:
             at = int(np.searchsorted(run.columns["env_steps"], horizon[run.task], "right")) - 1
             cost, limit = cost_curve(run)
+            limited, bound = limited_curve(run)
             row = (
                 float(run.columns["ep_return"][at]),
                 float(cost[at]),
-                float(stats.excess_cost(cost[at], limit)),
+                float(stats.excess_cost(limited[at], bound)),
                 float(run.columns[regret][at]),
             )
             if np.isfinite(row).all():
                 rows.setdefault((run.label, run.task), []).append((run.seed, *row))
                 limits[run.label, run.task] = limit
+                if any(claim.kind != "mean" for claim in claims(run).values()):
+                    beyond.add((run.label, run.task))
     result: dict[Pair, Final] = {}
     for pair, values in rows.items():
         seeds, *columns = zip(*values, strict=True)
         arrays = [np.array(column) for column in columns]
-        result[pair] = Final(limits[pair], tuple(map(int, seeds)), *arrays)
+        result[pair] = Final(
+            limits[pair], tuple(map(int, seeds)), *arrays, by_mean=pair not in beyond
+        )
     return result
 
 
@@ -173,7 +221,8 @@ def _baseline(sizes: Mapping[str, float], name: str) -> str:
 def marks(values: Mapping[Pair, Final], tasks: Sequence[str]) -> tuple[set[Pair], set[Pair]]:
     """(bold, boxed): the highest return and the lowest regret of each task, among safe pairs only.
 
-    Safe: the IQM of the cost, as printed with one decimal, lies below the limit.
+    Safe: the IQM of the cost, as printed with one decimal, lies below the limit; where the limit is
+    on a tail or a chance, the IQM of that does.
     """
     bold: set[Pair] = set()
     boxed: set[Pair] = set()
@@ -189,6 +238,8 @@ def marks(values: Mapping[Pair, Final], tasks: Sequence[str]) -> tuple[set[Pair]
 
 
 def _below(final: Final) -> bool:
+    if not final.by_mean:
+        return float(stats.iqm(final.excess)) < 0
     digits = 1 if final.limit > 1.0 else 3
     return round(float(stats.iqm(final.cost)), digits) < final.limit
 

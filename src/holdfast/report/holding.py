@@ -16,7 +16,7 @@ from holdfast.records.evaluations import Acting, read_evaluation, read_violation
 from holdfast.records.excursions import calibration, growth, mean_excursion, safe_from, violations
 from holdfast.records.log import RunLog
 from holdfast.records.statistics import Array
-from holdfast.report.finals import Final, Pair, cost_curve, regret_column
+from holdfast.report.finals import Final, Pair, limited_curve, regret_column
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ def limit_measures(
 
 
 def costs(run: RunLog, raw: bool) -> tuple[Array, float]:
-    """(cost per epoch, its limit), of each epoch's own episodes if `raw`."""
+    """(what is limited, per epoch, and its bound), of each epoch's own episodes if `raw`."""
     if raw:
         fresh = {
             n.replace("_raw", ""): c for n, c in run.columns.items() if n.startswith("ep_cost_raw")
         }
         run = replace(run, columns=dict(run.columns) | fresh)
-    return cost_curve(run)
+    return limited_curve(run)
 
 
 def _measures(runs: Sequence[RunLog], final: Final, raw: bool) -> LimitMeasures:

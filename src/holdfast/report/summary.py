@@ -32,6 +32,7 @@ paper.
 """
 METRICS = ("excess", "reward", "regret")
 TABLE = ("reward", "cost", "regret")
+"""Of each pair; pages and groups also use the excess."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,7 @@ def short_steps(steps: int) -> str:
 
 
 def _estimates(final: Final) -> dict[str, Estimate]:
-    return {m: stats.bootstrap([getattr(final, m)], resamples=10_000) for m in TABLE}
+    return {m: stats.bootstrap([getattr(final, m)], resamples=10_000) for m in (*TABLE, "excess")}
 
 
 def _profiles(scores: Mapping[str, Mapping[str, list[Array]]], metric: str) -> dict[str, Profile]:

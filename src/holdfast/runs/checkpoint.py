@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ from holdfast.files import (
     MB,
     CheckpointError,
     content,
+    no_epoch,
     read_json,
     refuse_links,
     write_atomic,
@@ -74,7 +76,8 @@ def save(
         shutil.rmtree(draft, ignore_errors=True)
         raise CheckpointError(
             f"the checkpoint of epoch {epoch} could not be saved in '{root}' ({error.strerror}); "
-            f"{newest(folder)}: free space and run `holdfast resume {folder}`."
+            f"{newest(folder)}: free space and run "
+            f"`holdfast resume {shlex.quote(str(folder))}`."
         ) from error
     others = [saved for saved in saved_epochs(folder, place) if saved != epoch]
     for stale in others[: max(0, len(others) + 1 - keep)]:
@@ -104,11 +107,7 @@ def load(
     complaints: list[str] = []
     saved = saved_epochs(folder, place)
     if wanted is not None and wanted not in saved:
-        kept = ", ".join(map(str, saved)) or "none"
-        raise CheckpointError(
-            f"'{folder}' has no checkpoint of epoch {wanted}, only of {kept}: choose one of "
-            "these, or train with a larger --keep."
-        )
+        raise no_epoch(folder, wanted, saved)
     for epoch in reversed(saved if wanted is None else [wanted]):
         try:
             arrays = _read(folder / place / f"epoch-{epoch:06d}", epoch)

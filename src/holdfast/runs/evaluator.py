@@ -42,6 +42,7 @@ class Evaluator:
     run: Run
     """`evaluate_every` and `evaluate_episodes` are its settings."""
     limits: dict[str, float]
+    """b of each constraint; `run.limits` has the kinds."""
     env: VecEnv
     """Separate environments, not those of training."""
     folder: Path | None = None
@@ -82,7 +83,7 @@ class Evaluator:
         result = evaluate(
             actor_of(run, state),
             self.env,
-            self.limits,
+            {**self.limits, **run.kinds},
             episodes=run.evaluate_episodes,
             seed=int(address.generate_state(1)[0] >> 1),
             discount=run.cost_discount,
@@ -150,8 +151,9 @@ def row_of(result: Evaluation, epoch: int, env_steps: int) -> dict[str, float | 
         end = f"/{name}" if several else ""
         row |= {f"cost{end}": float(means[i])} if several else {}
         row[f"cost_high{end}"] = highs[i]
-    below = all(high <= b for high, b in zip(highs, result.limits.values(), strict=True))
+    fewest = max(FEWEST, *(c.fewest for c in judged.claims if c.kind == "tail"), 0)
+    below = all(high <= c.bound for high, c in zip(highs, judged.claims, strict=True))
     return row | {
-        "safe": int(below and len(result.returns) >= FEWEST),
+        "safe": int(below and len(result.returns) >= fewest),
         "proved": int(judged.safe == "yes"),
     }

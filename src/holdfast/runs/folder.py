@@ -66,14 +66,15 @@ class Folder:
 
         `code`: whether the command uses the environment at all.
         """
-        run = self.run
-        asks = (
-            code
-            and needs_consent((run.env, run.cost), run.env_args)
-            and not is_remembered(self.path)
-        )
-        consent = " --trust-env" if asks else ""
+        consent = self.consent if code else ""
         return f"holdfast {name} {shlex.quote(str(self.path))}{consent}"
+
+    @property
+    def consent(self) -> str:
+        """The option that a command needs which imports the run's code; else nothing."""
+        run = self.run
+        asks = needs_consent((run.env, run.cost), run.env_args) and not is_remembered(self.path)
+        return " --trust-env" if asks else ""
 
 
 def plain_word(value: object) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -105,10 +106,11 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
     limits = fallback | {name: limit.amount for name, limit in kinds.items()}
     missing = [name for name, limit in limits.items() if limit is None]
     if missing:
+        called, named = run.env or "this environment", shlex.quote(run.env or "ENV")
         raise ValueError(
-            f"{run.env or 'this environment'} {_choice(missing, env.facts.cost_parts)}, the "
+            f"{called} {_choice(missing, env.facts.cost_parts)}, the "
             "largest mean cost of an episode that you accept; "
-            f"`holdfast check {run.env or 'ENV'} --suggest-limit` shows what random actions cost."
+            f"`holdfast check {named} --suggest-limit` shows what random actions cost."
         )
     known = {name: float(limit) for name, limit in limits.items() if limit is not None}
     run.check_costs(known | {name: limit.bound for name, limit in kinds.items()})
@@ -119,14 +121,15 @@ def _choice(missing: Sequence[str], parts: Sequence[str]) -> str:
     """The costs without a limit, and the arguments that set one."""
     names = parts or missing
     each = "{" + ", ".join(f"{name!r}: NUMBER" for name in names) + "}"
-    declares = f"declares no limit for {_listed(names)}"
+    declares = f"declares no limit for {listed(names)}"
     if len(names) == 1:
         return f"{declares}: give cost_limit=NUMBER"
     whole = "their sum" if parts else "all alike"
     return f"{declares}: give cost_limit=NUMBER for {whole}, or limits={each} for each"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """'heat', 'noise' and 'speed'"""
     *most, last = (f"'{name}'" for name in names)
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -148,6 +151,11 @@ def refuse_untestable(run: Run, env: VecEnv) -> None:
         )
     longest = env.facts.time_limit
     for name, limit in beyond.items():
+        if run.evaluate_every and run.evaluate_episodes < limit.clean:
+            raise ValueError(
+                f"evaluate_episodes={run.evaluate_episodes} can never show that {name}={limit} "
+                f"holds: raise it to {limit.clean} or more."
+            )
         if longest is not None and POOL * run.epoch_steps < limit.fewest * longest:
             needed = -(-limit.fewest * longest // (POOL * run.num_envs)) * run.num_envs
             raise ValueError(

@@ -34,6 +34,8 @@ def describe_batch(env: VecEnv) -> str:
     if facts.cost_parts:
         own = " ".join(f"--limit {name}=NUMBER" for name in names)
         costs += f" (added up to one; for limits of their own: {own})"
+    if facts.free_costs:
+        costs += f"; reported, but without a limit: {', '.join(facts.free_costs)}"
     limits = ", ".join(f"{name} {limit:g}" for name, limit in facts.cost_limits.items())
     steps = f"up to {facts.time_limit} steps" if facts.time_limit else "no time limit is declared"
     lines = {

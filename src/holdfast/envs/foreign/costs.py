@@ -44,6 +44,8 @@ class CostSource:
     """The info keys to read (`info`: one for each constraint; `sum`: added up)."""
     function: CostFunction | None = None
     wants_info: bool = False
+    free: tuple[str, ...] = ()
+    """Names of the costs in `info` that are part of no constraint."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -73,7 +75,7 @@ def find_cost(
     if constraints is not None:
         keys = _named_keys(seen.info, constraints)
         if keys is not None:
-            return CostSource("info", constraints, keys)
+            return CostSource("info", constraints, keys, free=_free(seen.info, keys))
     source = _total(seen)
     if source is None:
         raise ValueError(
@@ -162,6 +164,13 @@ def _named_keys(info: Mapping[str, Any], constraints: tuple[str, ...]) -> tuple[
     if any(key is None or not key.startswith("cost") for key in keys):
         return None
     return tuple(key for key in keys if key is not None)
+
+
+def _free(info: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The costs that no constraint reads; a total is taken to contain all of them."""
+    if {"cost", "cost_sum"} & set(keys):
+        return ()
+    return tuple(key.removeprefix("cost_") for key in cost_keys(info) if key not in keys)
 
 
 def _mismatch(label: str, seen: Transition, count: int, constraints: tuple[str, ...]) -> str:

@@ -153,6 +153,7 @@ class ForeignEnv:
             native_observation_space=interface.native_observations,
             native_action_space=interface.native_actions,
             cost_parts=interface.cost.parts,
+            free_costs=interface.cost.free,
             time_limit=interface.time_limit,
         )
         self._action_shape = (self.num_envs, *(self.action_space.shape or ()))

@@ -105,6 +105,7 @@ class ForeignVectorEnv:
             native_observation_space=self._native_observations,
             native_action_space=self._native_actions,
             cost_parts=self._costs.parts,
+            free_costs=self._costs.free,
             time_limit=getattr(known, "max_episode_steps", None),
         )
 

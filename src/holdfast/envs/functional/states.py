@@ -139,7 +139,12 @@ def read_dynamics(
     seen = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
     action = jnp.asarray(still_action(plain)).reshape(native.shape or ())
     costs = traced(label, _find_cost, label, shapes, action, constraints, cost)
-    facts = replace(source.facts, native_action_space=native)
+    facts = replace(
+        source.facts,
+        native_action_space=native,
+        cost_parts=costs.parts,
+        free_costs=costs.free,
+    )
     return Dynamics(env, label, facts, seen, plain, native, costs, clip)
 
 

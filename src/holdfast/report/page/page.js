@@ -89,12 +89,11 @@ const partly = l => `${names[l]} is safe on ${kept(l)} tasks and above the limit
 // One method is compared with its limit, task by task.
 function alone(hosts, l, left) {
   const bars = value => [{title: "", tone: tone(l), rows: chosenTasks().map(t => ({i: l, name: tasks[t].short, est: value(t)}))}];
-  const relative = (t, v) => tasks[t].limits[0] > 0 ? v / tasks[t].limits[0] - 1 : v;
   const thrice = v => [v, v, v], held = t => data.held[`${l},${t}`];
-  barChart(hosts[0], "Final cost relative to the limit", bars(t => data.estimates[`${l},${t}`].cost.map(v => relative(t, v))), {unsafe: true});
-  barChart(hosts[1], "… of the worst seed", bars(t => thrice(relative(t, held(t).worst_cost))), {unsafe: true});
+  barChart(hosts[0], "Final cost relative to the limit", bars(t => data.estimates[`${l},${t}`].excess), {unsafe: true});
+  barChart(hosts[1], "… of the worst seed", bars(t => thrice(Math.max(...final(l, t).excess))), {unsafe: true});
   barChart(hosts[2], "Share of epochs above the limit", bars(t => thrice(held(t).rate)));
-  at("aggregate-note").textContent = `${names[l]} is the only method with results on every chosen task, so it is shown beside its limit, which its final cost keeps on ${kept(l)}. Interquartile means over seeds with 95 % bootstrap intervals.` +
+  at("aggregate-note").textContent = `${names[l]} is the only method with results on every chosen task, so it is shown beside its limit, which its final cost keeps on ${kept(l)} tasks${broken(l).length ? ` and exceeds on ${broken(l).map(t => tasks[t].short).join(", ")}` : ""}. Interquartile means over seeds with 95 % bootstrap intervals.` +
     (left.length ? ` Without results on every chosen task, hence not here: ${left.join(", ")}.` : "");
 }
 

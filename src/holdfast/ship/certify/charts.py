@@ -26,8 +26,7 @@ def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
         for n, a, b in zip(counts.tolist(), edges[:-1], edges[1:], strict=True)
         if n
     )
-    lines = _mark(x(limit), f"limit {limit:g}", "limit", TOP - 6)
-    lines += _mark(x(mean), f"mean {mean:.3g}", "mean", TOP - 20)
+    lines = _marks((x(limit), f"limit {limit:g}", "limit"), (x(mean), f"mean {mean:.3g}", "mean"))
     label = f"Histogram of the {name} of {counted(len(costs), 'episode')}"
     return _svg(label, bars + lines + _axes(0.0, most, float(counts.max()), name, "episodes"))
 
@@ -93,12 +92,19 @@ def _rise(high: float, low: float = 0.0):  # pyright: ignore[reportUnknownParame
     return lambda value: HEIGHT - BOTTOM - span * (value - low) / max(high - low, 1e-12)
 
 
-def _mark(x: float, text: str, kind: str, height: int) -> str:
-    side = "end" if x > WIDTH - 90 else "start"
-    shift = -5 if side == "end" else 5
-    return _line(kind, x, height - 9, x, HEIGHT - BOTTOM) + _text(
-        kind, x + shift, height, text, side
-    )
+def _marks(*given: tuple[float, str, str]) -> str:
+    """Two vertical lines, (x, text, kind), with labels in two rows that no line crosses.
+
+    Labels stand on the same side of their lines. On the right the left line has the upper row, so
+    its line passes the lower row where no label begins yet; near the edge it is the other way.
+    """
+    at_edge = max(given)[0] > WIDTH - 90
+    drawn = ""
+    for height, (x, text, kind) in zip((20, 6), sorted(given, reverse=at_edge), strict=True):
+        side, shift = ("end", -5) if at_edge and x > 2 * LEFT + 20 else ("start", 5)
+        drawn += _line(kind, x, TOP - height - 9, x, HEIGHT - BOTTOM)
+        drawn += _text(kind, x + shift, TOP - height, text, side)
+    return drawn
 
 
 def _axes(left: float, right: float, high: float, across: str, up: str, low: float = 0.0) -> str:

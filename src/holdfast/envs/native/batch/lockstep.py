@@ -56,6 +56,7 @@ class LockstepEnv(Collecting, Alterable, Simulated):
             time_limit=simulation.time_limit,
         )
         self._behind = costs.resolve(env_id, names, simulation.cost_keys)
+        self.free_costs = costs.free(names, simulation.cost_keys)
         self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64
         )

@@ -129,6 +129,18 @@ def available(cost_keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name, keys in ENTRIES.items() if set(keys) <= set(cost_keys))
 
 
+def free(names: tuple[str, ...], cost_keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The costs of a task that are part of none of these constraints."""
+    left = {key for key in cost_keys if key != "cost_sum"}
+    left -= {key for name in names for key in ENTRIES[name]}
+    found: list[str] = []
+    for name in available(cost_keys) if "cost" not in names else ():
+        if set(ENTRIES[name]) <= left:
+            found.append(name)
+            left -= set(ENTRIES[name])
+    return tuple(found)
+
+
 def resolve(env_id: str, names: tuple[str, ...], cost_keys: tuple[str, ...]) -> NDArray[np.bool_]:
     """[C, K] which entries of the cost matrix are behind each constraint."""
     offered = available(cost_keys)
