@@ -69,10 +69,15 @@ def lived(start: Callable[[Callable[[], VecEnv]], Process] | None):
     return [np.asarray(part).tobytes() for part in said]
 
 
+@pytest.fixture(scope="module")
+def undisturbed():
+    return lived(None)
+
+
 @pytest.mark.parametrize("death", [{1}, {4}, {7}, {10}, {12}, {13}, {16}, {5, 9, 14}])
-def test_whenever_a_worker_dies_the_bits_are_the_same(death, mortal):
+def test_whenever_a_worker_dies_the_bits_are_the_same(death, mortal, undisturbed):
     mortal.deaths |= death
-    assert lived(mortal) == lived(None)
+    assert lived(mortal) == undisturbed
     assert len(mortal.asked) > 16  # something was asked again
 
 
