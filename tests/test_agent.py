@@ -236,7 +236,7 @@ def test_what_is_no_observation_is_no_order(acted, tmp_path):
     reader(rows[0])
     whole = {"bits": rows[0]["bits"], "kinds": rows[0]["kinds"]}
     for where, told in (
-        ((np.full((2, 3), np.nan), 2), "not finite"),
+        ((np.full((2, 3), np.nan), 2), "NaN or infinity"),
         ((np.zeros((2, 3)), 9), "not one of its choices"),
         ((np.zeros((3, 2)), 2), r"where/0 has shape \(3, 2\); this policy takes \(2, 3\)"),
         ((np.zeros((2, 3)),), r"lacks the part \['where', 1\]"),

@@ -7,7 +7,6 @@ calls the function that does the work.
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -400,8 +399,8 @@ class Agent:
                 max_episodes=max_episodes,
                 on_progress=on_progress,
             )
-            first = self._rows[0].get("ep_length", math.nan) if self._rows else math.nan
-            return replace(result, env=run.env, first_length=float(first))
+            longest = max((float(row.get("ep_length", 0.0)) for row in self._rows), default=0.0)
+            return replace(result, env=run.env, longest_length=longest)
         finally:
             if not is_given(env):
                 envs.close()

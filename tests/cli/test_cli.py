@@ -33,7 +33,7 @@ def fails(capsys, *args, code=2):
 
 
 def test_each_command_is_the_module_of_its_name():
-    shared = {"__init__", "arguments", "cmdp", "options", "training", "words"}
+    shared = {"__init__", "arguments", "cmdp", "options", "session", "words"}
     files = {file.stem for file in Path(cli.__file__).parent.glob("*.py")}
     assert files - shared == set(cli.COMMANDS)
     for name in cli.COMMANDS:
@@ -223,7 +223,7 @@ def test_help_breaks_lines_only_where_the_screen_ends(capsys, monkeypatch):
     """Not where a source file does."""
     monkeypatch.setenv("COLUMNS", "200")
     for command, words in (
-        ("bench", "of one seed 20,) instead of the suite's"),
+        ("bench", "a single seed as 20,) instead of the suite's"),
         ("report", "units of the IQM of CPO's, cost"),
     ):
         with pytest.raises(SystemExit):
@@ -356,7 +356,7 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, capsys, monkeypat
     (tmp_path / "suite.toml").write_text(SUITE)
     out = tmp_path / "runs"
     bench = "bench", str(tmp_path / "suite.toml"), "--seeds", "2", "--out", str(out)
-    told = f"interrupted; what was trained is kept in '{out}', and the same command goes on."
+    told = f"interrupted; the runs are kept in '{out}', and the same command continues."
     assert told in fails(capsys, *bench, code=130)
 
 

@@ -331,7 +331,7 @@ def test_an_older_epoch_of_a_run_under_a_uri(tmp_path, bucket, capsys):
     states = {epoch: Agent.load(bucket, which=epoch).state for epoch in (3, 4)}
     assert {epoch: state.epoch for epoch, state in states.items()} == {3: 3, 4: 4}
     assert Agent.load(bucket).state.epoch == 4
-    words = f"'{bucket}' holds no checkpoint of epoch 1, only of 3, 4: choose one of these"
+    words = f"'{bucket}' has no checkpoint of epoch 1, only of 3, 4: choose one of these"
     with pytest.raises(CheckpointError, match=words):
         Agent.load(bucket, which=1)
     with pytest.raises(SystemExit) as stop:

@@ -208,7 +208,7 @@ def test_findings_say_where_and_how():
     assert found.problem == "Env 'Faulty' reports no cost."
     assert "return it in info['cost']" in found.remedy
     (found,) = check_env(twin(info=lambda self: {"cost": {"spill": 1.0}}))
-    assert found.problem == "the cost of this step is no number."
+    assert found.problem == "the cost of this step is not a number."
     assert found.remedy.endswith("for each constraint, instead of {'spill': 1.0}.")
 
 

@@ -326,7 +326,7 @@ def test_what_is_not_known_is_refused():
 def test_a_run_stops_at_what_is_not_finite():
     run = small(num_envs=2, epoch_steps=40, epochs=1, cost_limit=5.0)
     env = make_env(lambda: Other(broken="nan"), 2)
-    with pytest.raises(TrainingError, match="environment 0 gave a reward that is not finite"):
+    with pytest.raises(TrainingError, match="environment 0 returned a reward that is not finite"):
         list(train(run, env))
 
 

@@ -306,7 +306,7 @@ def test_an_agent_goes_on_in_the_folder_it_was_loaded_from(here):
     assert third.state.epoch == 3
     with pytest.raises(ValueError, match="a run with other settings"):
         Agent.load("run").learn(tank, 80, progress=False, out="run", seed=7)
-    with pytest.raises(ValueError, match="holds epoch 3"):
+    with pytest.raises(ValueError, match="contains epoch 3"):
         again.learn(total_steps=80, progress=False, out="run")
 
 
@@ -318,7 +318,9 @@ def test_what_has_no_name_is_passed_again(here):
     assert len(agent.evaluate(episodes=2).returns) == 2  # it is still here
     loaded = Agent.load("run")
     for use in (loaded.learn, loaded.evaluate):
-        with pytest.raises(ValueError, match=r"used <lambda>, which has no name .* pass it again"):
+        with pytest.raises(
+            ValueError, match=r"used <lambda>, which cannot be loaded by name .* pass it again"
+        ):
             use()
     loaded.learn(tank, 80, progress=False, out="run")
     assert open_folder(Path("run")).run.env == "tank.py:Tank"

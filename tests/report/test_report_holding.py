@@ -199,9 +199,13 @@ def test_safe_is_by_the_kind_of_the_limit(by: str, column: str, within: float, b
     low, high = [10.0] * 8, [21.0] * 8
     above = summarise(limited(by, low, **{column: [beyond] * 8}), resamples=100)
     assert above.unsafe == ("a",) and not above.safe and not above.bold
-    assert above.held["a", "T"].rate == 1.0 and above.finals["a", "T"].cost[0] == 10.0
+    assert above.limit_measures["a", "T"].rate == 1.0 and above.finals["a", "T"].cost[0] == 10.0
     below = summarise(limited(by, low, **{column: [within] * 8}), resamples=100)
-    assert below.safe == ("a",) and below.bold == {("a", "T")} and below.held["a", "T"].rate == 0
+    assert (
+        below.safe == ("a",)
+        and below.bold == {("a", "T")}
+        and below.limit_measures["a", "T"].rate == 0
+    )
     # The controls: a limit on the mean, whatever else was logged, and a run without the column.
     for alone in (limited(20.0, low, **{column: [beyond] * 8}), limited(by, low)):
         assert summarise(alone, resamples=100).safe == ("a",)

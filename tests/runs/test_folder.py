@@ -103,7 +103,7 @@ def test_saving_never_replaces_later_epochs_or_another_run(tmp_path):
     long, short = learner(800), learner(400)
     long.save(tmp_path / "kept")
     before = content(tmp_path / "kept")
-    with pytest.raises(ValueError, match=r"holds epoch 4.*saving epoch 2.*another folder"):
+    with pytest.raises(ValueError, match=r"contains epoch 4.*saving epoch 2.*another folder"):
         short.save(tmp_path / "kept")
     with pytest.raises(ValueError, match=r"a run with other settings.*another folder"):
         learner(800, beta=0.5).save(tmp_path / "kept")

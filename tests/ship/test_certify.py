@@ -205,7 +205,7 @@ def test_the_command_says_where_the_card_is(run, tmp_path, capsys):
     said = capsys.readouterr().out
     assert str(tmp_path / "c" / "card.html") in said and "card.json" in said
     assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["card.html", "card.json"]
-    assert "No film was made: it was not asked for" in (tmp_path / "c" / "card.html").read_text()
+    assert "No film was made: it was not requested" in (tmp_path / "c" / "card.html").read_text()
 
 
 def test_several_constraints_are_told_apart(tmp_path):

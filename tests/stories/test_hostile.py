@@ -316,7 +316,7 @@ def test_an_export_that_is_none_is_one_sentence(tmp_path):
     file = tmp_path / "policy.npz"
     for content in (b"", b"PK\x03\x04junk", b"\x93NUMPY\x01\x00junk"):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="no policy"):
+        with pytest.raises(ValueError, match="not a policy"):
             Policy(file)
     plain = {"activation": "tanh", "image": [], "channels": [], "memory": 0, "colours_first": False}
     part = {"path": [], "shape": [3], "sizes": [], "starts": []}
@@ -324,10 +324,10 @@ def test_an_export_that_is_none_is_one_sentence(tmp_path):
     known = {name: np.array(json.dumps(text)) for name, text in texts.items()}
     known |= {"about": np.array("{}"), "sizes": [2], "starts": [0]}
     np.savez(file, weight0=np.zeros((3, 2)), bias0=np.zeros(5), **known)
-    with pytest.raises(ValueError, match="no policy"):
+    with pytest.raises(ValueError, match="not a policy"):
         Policy(file)
     np.savez(file, weight0=np.array([{}], object), **known)
-    with pytest.raises(ValueError, match="no policy"):
+    with pytest.raises(ValueError, match="not a policy"):
         Policy(file)
     good = {"weight0": np.zeros((3, 2)), "bias0": np.zeros(2)}
     for wrong in (
@@ -344,12 +344,12 @@ def test_an_export_that_is_none_is_one_sentence(tmp_path):
         7,
     ):
         np.savez(file, **good, **known | {"parts": np.array(json.dumps(wrong))})
-        with pytest.raises(ValueError, match="no policy"):
+        with pytest.raises(ValueError, match="not a policy"):
             Policy(file)
     for wrong in ({"dtype": "object"}, {"dtype": "no"}, {"shape": [2]}, {"shape": "1"}):
         action = np.array(json.dumps(texts["action"] | wrong))
         np.savez(file, **good, **known | {"action": action})
-        with pytest.raises(ValueError, match="no policy"):
+        with pytest.raises(ValueError, match="not a policy"):
             Policy(file)
     np.savez(file, **good, **known)
     assert Policy(file)(np.zeros(3)).tolist() == [0]

@@ -85,7 +85,7 @@ def test_a_run_that_becomes_longer_says_why_in_the_words_of_the_shell(capsys):
     run = make_run("c-trpo", env="road.py:Road", **SMALL | {"epoch_steps": 20_000}, steps=6_000)
     bars.training_bar(run, env, {"heat": 5.0}, words=for_shell).close()
     told = capsys.readouterr().err
-    assert "after all 20,000 steps (6,000 were asked for, as no time limit is declared" in told
+    assert "after all 20,000 steps (6,000 were requested, as no time limit is declared" in told
     assert "a smaller --epoch-steps, to see" in told
     bars.training_bar(make_run("c-trpo", env="x", **SMALL, steps=200), env, {"heat": 5.0}).close()
     told = capsys.readouterr().err
@@ -146,7 +146,7 @@ def test_names_of_other_libraries_are_answered_on_the_command_line(capsys):
 
 def test_a_limit_is_not_taken_for_the_option_cost(capsys):
     told = refused(capsys, "train", "c-trpo", "probe/Speed-v0", "--limit", "cost=5 wurst 5%")
-    assert "the limit cost=5 wurst 5% is of no known kind" in told
+    assert "the limit cost=5 wurst 5% is not of a known kind" in told
     assert for_shell("pass cost=file.py:name") == "pass --cost file.py:name"
 
 

@@ -237,10 +237,11 @@ def test_check_notices_that_dying_is_cheap(price, fatal, told):
 def test_evaluate_notices_episodes_that_became_short(capsys):
     table = lambda length, cost: Evaluation(
         np.ones(20), np.full((20, 1), cost), np.full(20, length), {"cost": 5.0}, False,
-        (30.0,), first_length=30.0,
+        (30.0,), longest_length=30.0,
     )  # fmt: skip
-    assert "Episodes last 4 steps, and 30 when training began" in table(4, 4.0).shortened
-    assert table(28, 4.0).shortened == "", "they are as long as they were"
+    assert "Episodes last 4 steps, and 30 in an earlier epoch" in table(4, 4.0).shortened
+    assert "Episodes last 19 steps" in table(19, 4.0).shortened
+    assert table(21, 4.0).shortened == "", "they are nearly as long as they were"
     assert table(4, 9.0).shortened == "", "the limit does not hold"
     table(4, 4.0).print(plain_console())
     assert "ending episodes early" in capsys.readouterr().out.replace("\n", " ")

@@ -153,4 +153,5 @@ def test_what_is_added_up_is_shown_in_its_parts(tmp_path, monkeypatch, capsys):
     assert spill > 0 and dry > 0 and both == pytest.approx(spill + dry, rel=1e-3)
     cli.main(["check", "tank.py:Tank", "--suggest-limit", "--limit", "spill=1"])
     told = " ".join(capsys.readouterr().out.split())  # the control: the one that was named
-    assert "spill" in told and "dry" not in told and "their sum" not in told
+    assert "spill" in told and "dry 0" not in told and "their sum" not in told
+    assert "without a limit: dry" in told

@@ -299,14 +299,14 @@ def test_runs_use_all_cores_where_that_pays(monkeypatch, cores, settings, worker
     run = make_run("c-trpo", **chosen)
     env = open_env(run, run.env)
     try:
-        assert getattr(env, "workers", 1) == workers
+        assert env.facts.workers == workers
         where = f"{workers} worker processes" if workers > 1 else "this process"
         assert where in describe_acting(run, env)
     finally:
         env.close()
     judged = open_env(run, run.env, to_evaluate=True)  # by whole episodes, whatever the statistics
     try:
-        assert getattr(judged, "workers", 1) == (3 if "preset" in settings else workers)
+        assert judged.facts.workers == (3 if "preset" in settings else workers)
     finally:
         judged.close()
 

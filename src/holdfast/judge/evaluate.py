@@ -33,8 +33,8 @@ from holdfast.settings import nearest
 CostBound = float | Mapping[str, float]
 OnEpisodes = Callable[[int, Verdict | None], None]
 """Callback with the number of finished episodes and, from time to time, the verdict so far."""
-SHORTER = 0.5
-"""A warning is given if episodes are shorter than this share of the first ones."""
+SHORTER = 2 / 3
+"""A warning is given if episodes are shorter than this share of those of some earlier epoch."""
 LOOKS = 1.05
 """Growth of the number of episodes between two interim verdicts."""
 
@@ -63,19 +63,19 @@ class Evaluation:
 
     env: str = ""
     """The environment's name."""
-    first_length: float = math.nan
-    """Mean length of the episodes at the start of training; NaN if unknown."""
+    longest_length: float = 0.0
+    """Largest mean length of an epoch's episodes in training; 0 if unknown."""
 
     @property
     def shortened(self) -> str:
         """A warning if episodes became short while costs are within limits, else an empty text."""
         now = float(self.lengths.mean())
         held = all(m <= b for m, b in zip(self.costs.mean(0), self.limits.values(), strict=True))
-        if not held or not now < SHORTER * self.first_length:
+        if not held or not now < SHORTER * self.longest_length:
             return ""
         return (
-            f"Episodes last {now:.4g} steps, and {self.first_length:.4g} when training began: the "
-            "policy may keep its limit by ending episodes early. Reward survival, add a cost for "
+            f"Episodes last {now:.4g} steps, and {self.longest_length:.4g} in an earlier epoch: "
+            "the policy may keep its limit by ending episodes early. Reward survival, add a cost for "
             "termination, or limit a rate (docs/limits.md)."
         )
 

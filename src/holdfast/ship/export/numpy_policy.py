@@ -114,9 +114,7 @@ class Policy:
         choices = zip(flat.T, part["sizes"], part["starts"], strict=True)
         hot = [x[:, None] == np.arange(start, start + n) for x, n, start in choices]
         if not all(one.any(1).all() for one in hot):
-            raise ValueError(
-                f"an observation of {value} is not one of its choices; pass a valid choice."
-            )
+            raise ValueError(f"an observation of {value} is not one of its choices; pass another.")
         return np.concatenate(hot, 1), single
 
     def act(self, batch: Any, noise: Any = None, memory: Any = None) -> tuple[Any, Any]:
@@ -125,9 +123,7 @@ class Policy:
         if memory is not None:
             kept = np.asarray(memory, np.float32).reshape(kept.shape)
         if not (np.isfinite(batch).all() and np.isfinite(kept).all()):
-            raise ValueError(
-                "an observation contains NaN or infinity; correct the environment or sensor."
-            )
+            raise ValueError("an observation contains NaN or infinity; correct the sensor.")
         if "mean" in self.arrays:
             batch = (batch - self.arrays["mean"]) / self.arrays["scale"]
         out, kept = self.read(batch.astype(np.float32), kept)
