@@ -75,8 +75,8 @@ class Evaluation:
             return ""
         return (
             f"Episodes last {now:.4g} steps, and {self.longest_length:.4g} in an earlier epoch: "
-            "the policy may keep its limit by ending episodes early. Reward survival, add a cost for "
-            "termination, or limit a rate (docs/limits.md)."
+            "the policy may keep its limit by ending episodes early. Reward survival, add a cost "
+            "for termination, or limit a rate (docs/limits.md)."
         )
 
     def __repr__(self) -> str:
