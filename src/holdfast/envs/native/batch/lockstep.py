@@ -50,13 +50,13 @@ class LockstepEnv(Collecting, Alterable, Simulated):
     def __init__(self, env_id: str, simulation: Simulation, names: tuple[str, ...]) -> None:
         self.env_id, self.simulation, self.cost_names = env_id, simulation, names
         self.num_envs = simulation.num_envs
+        self._behind = costs.resolve(env_id, names, simulation.cost_keys)
         self.facts = Facts(
             cost_bounds=(1.0,) * len(names),  # `costs.select` gives 0 or 1
             cost_limits=dict.fromkeys(names, LIMIT),
             free_costs=costs.free(names, simulation.cost_keys),
             time_limit=simulation.time_limit,
         )
-        self._behind = costs.resolve(env_id, names, simulation.cost_keys)
         self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
             simulation.obs_low, simulation.obs_high, dtype=np.float64
         )
