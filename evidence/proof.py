@@ -152,13 +152,14 @@ def unseen_seeds(results: Path) -> Rows:
     rows = [[*head, "cost, last 15 epochs"]]
     names = {"slow": "**default**", "ours": "white noise"}
     found = {name: grouped(outcomes(results / name, STEPS)) for name in names}
+    above = {name: shares_above(results / name) for name in names}
     for task, known in PUBLISHED.items():
         if (task, "c-trpo") not in found["slow"]:
             continue
         for name, label in names.items():
             runs = found[name][task, "c-trpo"]
             means = [float(np.mean(column(runs, k))) for k in ("reward", "smooth", "raw", "late")]
-            numbers = [*map(number, means[:3]), share_above(results / name, task)]
+            numbers = [*map(number, means[:3]), above[name][task]]
             seeds = str(len(runs))
             first = short(task) if name == "slow" else ""
             rows.append([first, label, seeds, *numbers, f"{means[3]:.1f}"])
@@ -166,10 +167,12 @@ def unseen_seeds(results: Path) -> Rows:
     return rows
 
 
-def share_above(folder: Path, task: str) -> str:
-    """Of the epochs of a task's runs, those above the limit by their own episodes."""
-    own = [rows for env, _, _, rows in logs(folder, STEPS) if env == task]
-    return f"{100 * np.mean([float(r['ep_cost_raw']) > LIMIT for rows in own for r in rows]):.0f} %"
+def shares_above(folder: Path) -> dict[str, str]:
+    """Task → of the epochs of its runs, the share above the limit by their own episodes."""
+    above: dict[str, list[bool]] = defaultdict(list)
+    for task, _, _, rows in logs(folder, STEPS):
+        above[task] += [float(row["ep_cost_raw"]) > LIMIT for row in rows]
+    return {task: f"{100 * np.mean(epochs):.0f} %" for task, epochs in above.items()}
 
 
 def put(file: Path, parts: Mapping[str, str]) -> None:

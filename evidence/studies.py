@@ -131,16 +131,22 @@ def spread(runs: Sequence[Outcome], metric: str) -> str:
     )
 
 
+HEADS = [f"{word}, {whose}" for word in METRICS.values() for whose in ("ours", "published")]
+
+
+def side_by_side(mine: Sequence[Outcome], others: Sequence[Outcome]) -> list[str]:
+    """The number of our seeds, and the cells under HEADS."""
+    return [str(len(mine)), *(spread(runs, m) for m in METRICS for runs in (mine, others))]
+
+
 def rows_of(study: Study, ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Rows:
     """Per task and point: mean (lowest .. highest seed), ours and published at equal steps."""
-    heads = [f"{word}, {whose}" for word in METRICS.values() for whose in ("ours", "published")]
-    rows = [["task", study.axis, "seeds", *heads]]
+    rows = [["task", study.axis, "seeds", *HEADS]]
     for task in tasks_of(study, ours):
         for word, label, name in study.points:
             mine, others = members(ours, task, label), members(theirs, task, name)
             if mine or others:
-                cells = [spread(runs, m) for m in METRICS for runs in (mine, others)]
-                rows.append([short(task), word, str(len(mine)), *cells])
+                rows.append([short(task), word, *side_by_side(mine, others)])
     return rows
 
 
@@ -197,12 +203,10 @@ def headline(folder: Path, theirs: Sequence[Outcome]) -> str:
     ours = outcomes(folder, LAST) if folder.exists() else []
     if not ours:
         return "*No run of it is kept yet.*\n"
-    heads = [f"{word}, {whose}" for word in METRICS.values() for whose in ("ours", "published")]
-    rows = [["task", "seeds", *heads]]
+    rows = [["task", "seeds", *HEADS]]
     for task in sorted({run.task for run in ours}):
         mine, others = members(ours, task, "c-trpo"), members(theirs, task, "c-trpo")
-        cells = [spread(runs, m) for m in METRICS for runs in (mine, others)]
-        rows.append([short(task), str(len(mine)), *cells])
+        rows.append([short(task), *side_by_side(mine, others)])
     return markdown(rows)
 
 
