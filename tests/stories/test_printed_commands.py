@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command that the tool prints runs as it is printed, also where paths have spaces.
 
-The commands of a card are run by certify/test_certify.py, the winner of a study is parsed by
+The commands of a card are run by ship/test_certify.py, the winner of a study is parsed by
 tune/test_tune.py.
 """
 
