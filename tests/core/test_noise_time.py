@@ -37,6 +37,16 @@ def test_one_epoch_changes_a_long_mean_by_little():
     assert after(*long, *[0.0] * 40).time == 0.0
 
 
+def test_noise_that_became_white_stays_white():
+    """Hopper falls in slow noise, so its costs become uncertain: no reason for more of it."""
+    assert after(0.0, *[UNCLEAR] * 3 * REMEMBERED).time == 0.0
+    assert after(UNCLEAR, *[0.0] * 40, *[1.0] * REMEMBERED).time == 0.0
+    # the control: short of white, the time rises again
+    almost = after(UNCLEAR, CLEAR)
+    assert 0.0 < almost.time < LONGEST
+    assert almost.after(UNCLEAR * LIMIT * 2, LIMIT, 1_000.0).time > almost.time
+
+
 def test_the_worst_of_several_costs_counts_and_an_outlier_counts_as_one():
     two = np.array([25.0, 1.0])
     rule = NoiseTime.create("auto").after(np.array([0.0, 0.4]), two, 1_000.0)

@@ -10,6 +10,9 @@ uncertain, and white noise does not reveal the effect of actions. Correlated noi
 further, so that costs mix within an episode. If the cost is known well, or is far below its limit,
 u is small and the noise is white. A run begins with the longest time: on an uncertain task the
 first epochs cost most, and on a certain task the noise is white from the second epoch on.
+
+Noise that has become white stays white. Where correlated noise makes a robot fall, it makes costs
+uncertain by itself, and the rule would take that uncertainty for a reason to keep it.
 """
 
 from __future__ import annotations
@@ -56,8 +59,10 @@ class NoiseTime:
 
         `length` is the mean length of its episodes, which bounds the time.
         """
-        found = _unclear(error, limit)
         epochs = self.epochs + 1
+        if self.epochs and not self.time:
+            return replace(self, epochs=epochs)
+        found = _unclear(error, limit)
         mean = self.unclear + (found - self.unclear) / min(epochs, REMEMBERED)
         share = min(max((mean - CLEAR) / (UNCLEAR - CLEAR), 0.0), 1.0)
         longest = min(LONGEST, length / TIMES)
