@@ -69,6 +69,14 @@ def test_a_preset_of_one_algorithm_is_part_of_its_name():
         ({"tasks": ["probe/Speed-v0"] * 2}, "distinct"),
         ({"tasks": "probe/Speed-v0"}, "must be a list, each a text"),
         ({"steps": 0}, "at least 1"),
+        (
+            {"algorithms": [{"name": "cpo", "seeds": [7]}]},
+            "'cpo' has 7 under seeds, but the suite's seeds lack it; add it there",
+        ),
+        (
+            {"algorithms": [{"name": "cpo", "tasks": ["SafetyAntVelocity-v1"]}]},
+            "but the suite's tasks lack it; add it there",
+        ),
         ({"seeds": [-1]}, "distinct seeds"),
         ({"settings": 3}, "must be a table"),
         ({"settings": {"gamma": "x"}}, "gamma='x' must be a number"),
@@ -159,6 +167,8 @@ def test_other_tasks_take_the_place_of_the_suites():
     assert suite.limits == {"B": 4.0} and len(suite.algorithms) == 2
     names = [cell.name for cell in cells(suite)]
     assert len(names) == 6 and "ppo_C_seed0" in names and "cpo_C_seed1" in names
+    again = cells(with_options(parse_suite("mine", mine), None, (5,)))
+    assert [cell.name for cell in again] == ["cpo_A_seed5", "cpo_B_seed5", "ppo_B_seed5"]
 
 
 def test_a_part_of_a_grid_takes_no_other_part_out_of_the_list(tmp_path: Path):

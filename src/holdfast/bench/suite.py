@@ -147,7 +147,23 @@ def parse_suite(name: str, data: Mapping[str, object]) -> Suite:
     if "seeds" in data:
         made["seeds"] = parse_seeds(data["seeds"])
     rest = {key: value for key, value in data.items() if key not in ("seeds", "algorithms")}
-    return built(Suite, rest, f"suite '{name}'", **made)
+    suite = built(Suite, rest, f"suite '{name}'", **made)
+    for entry in entries:
+        _check_within(entry.tasks, suite.tasks, entry, "tasks")
+        _check_within(entry.seeds, suite.seeds, entry, "seeds")
+    return suite
+
+
+def _check_within(
+    chosen: tuple[object, ...] | None, of: tuple[object, ...], entry: Entry, key: str
+) -> None:
+    """An entry chooses from the suite's tasks and seeds; another one would never run."""
+    for value in chosen or ():
+        if value not in of:
+            raise ValueError(
+                f"algorithm '{entry.name}' has {shown(value)} under {key}, but the suite's {key} "
+                "lack it; add it there."
+            )
 
 
 def cells(suite: Suite, only: Iterable[str] = ()) -> tuple[Cell, ...]:
@@ -214,17 +230,26 @@ def with_options(
     seeds: Sequence[int] | None,
     tasks: Sequence[str] = (),
 ) -> Suite:
-    """The suite, shorter or longer, with other seeds, or with all its algorithms on other tasks."""
+    """The suite, shorter or longer, with all its algorithms on other seeds or tasks."""
     if steps is not None:
         suite = replace(suite, steps=steps)
     if tasks:
-        entries: list[Entry] = []
-        for entry in (replace(entry, tasks=None) for entry in suite.algorithms):
-            if entry not in entries:
-                entries.append(entry)
         limits = {task: limit for task, limit in suite.limits.items() if task in tasks}
-        suite = replace(suite, tasks=tuple(tasks), limits=limits, algorithms=tuple(entries))
-    return replace(suite, seeds=parse_seeds(seeds)) if seeds else suite
+        entries = _distinct(replace(entry, tasks=None) for entry in suite.algorithms)
+        suite = replace(suite, tasks=tuple(tasks), limits=limits, algorithms=entries)
+    if seeds:
+        entries = _distinct(replace(entry, seeds=None) for entry in suite.algorithms)
+        suite = replace(suite, seeds=parse_seeds(seeds), algorithms=entries)
+    return suite
+
+
+def _distinct(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The entries without repetitions; they hold dicts, so a set cannot hold them."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if entry not in kept:
+            kept.append(entry)
+    return tuple(kept)
 
 
 def parse_seeds(value: object) -> tuple[int, ...]:
