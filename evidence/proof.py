@@ -27,6 +27,7 @@ from kept import Outcome, column, grouped, keep, logs, not_run, outcomes, publis
 from paired import DEFAULT, WHITE, again, beside, crossings, demo, finals, screened, slow
 from picture import PUBLISHED, draw, draw_noise
 from tables import Rows, markdown, number, short
+from tails import table as tails_table
 from update_sizes import size_table
 
 ROOT = Path(__file__).parents[1]
@@ -240,6 +241,14 @@ def evidence_texts(results: Path) -> dict[str, dict[str, str]]:
         "docs/holding.md": holding,
         "docs/default.md": made,
         "docs/reproduction.md": {"not_run": not_run_text(results / "reproduction")},
+        "docs/limits.md": {
+            "tails": filled(tails_table(results / "tails")),
+            "tails_not_run": not_run_text(results / "tails"),
+        },
+        "docs/algorithms/c-mdpo.md": {
+            "mirror": filled(beside(outcomes(results / "mirror"), "c3po")),
+            "mirror_not_run": not_run_text(results / "mirror"),
+        },
     }
 
 
