@@ -168,6 +168,7 @@ def run_of(env, workers, **settings):
 def test_a_run_on_a_cluster_learns_the_bits_of_a_local_one(cluster):
     """Two and three actors; then a node is killed in the middle of an epoch."""
     calm = learned(run_of(TASK, 1))
+    assert all(float(row["noise_time"]) > 0 for row in calm[0])  # correlated noise, too
     for workers in (2, 3):
         assert learned(run_of(TASK, workers), cluster=cluster.address) == calm
     own = f"{Path(__file__).parent / 'drift_env.py'}:Drift"
