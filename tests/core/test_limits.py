@@ -7,7 +7,7 @@ import pytest
 from full import first_is_quick, repeats
 from holdfast import make_run
 from holdfast.core.limits import Limit, chance, parse_limit, tail
-from holdfast.core.tails import Tally, derived, quantile, spent_before, tail_mean
+from holdfast.core.tails import Tally, bounded, derived, quantile, spent_before, tail_mean
 from holdfast.judge.verdict import verdict
 from holdfast.run import from_json, to_json
 
@@ -116,13 +116,58 @@ def test_an_estimate_is_pooled_over_as_many_epochs_as_it_needs():
         cost, done = episodes(rng, steps=40)  # 12 episodes
         seen += [cost.reshape(4, 10, 3).sum(1).ravel() > 12]
         tally, _ = tally.advance(cost, done, np.zeros((3, 1)), np.zeros(3))
-    value, error = tally.pooled()
+    value, error, own = tally.found[:, 0]
     last = np.concatenate(seen[-9:])  # 9 epochs are the first to hold 100
-    assert value[0] == pytest.approx(last.mean())
-    apart = [x.std(ddof=1) / np.sqrt(12) for x in seen[-9:]]
-    assert error[0] == pytest.approx(np.linalg.norm(apart) / 9)
+    assert value == pytest.approx(last.mean()) and own == pytest.approx(seen[-1].mean())
+    assert error == pytest.approx(np.sqrt(last.mean() * (1 - last.mean()) / 108))
     alone, _ = Tally.create([chance(12, 0.1)]).advance(cost, done, np.zeros((3, 1)), np.zeros(3))
-    assert alone.pooled()[0][0] == pytest.approx(seen[-1].mean())  # the control: one is enough
+    assert alone.found[0, 0] == pytest.approx(seen[-1].mean())  # the control: one is enough
+
+
+def of_totals(tally: Tally, totals: np.ndarray) -> Tally:
+    """The tally after an epoch of episodes of one step with these costs."""
+    cost, done = totals[None, :, None], np.ones((1, len(totals)), bool)
+    return tally.advance(cost, done, np.zeros((len(totals), 1)), np.zeros(len(totals)))[0]
+
+
+@pytest.mark.parametrize("limit", [tail(25, 0.05), chance(25, 0.9)])
+def test_an_estimate_follows_a_cost_that_changes(limit):
+    """20 episodes an epoch, whose level swings by 8: plain pooling, the control, lags behind."""
+    rng, tally, seen = np.random.default_rng(4), Tally.create([limit]), []
+    errors: dict[str, list[float]] = {"moved": [], "plain": []}
+    for epoch in range(200):
+        law = lambda n, epoch=epoch: np.maximum(rng.normal(20 + 8 * np.sin(epoch / 4), 5, n), 0)
+        seen.append(law(20))
+        tally = of_totals(tally, seen[-1])
+        if epoch >= 10:
+            truth = bounded(law(4000), limit)
+            errors["moved"].append(tally.found[0, 0] - truth)
+            errors["plain"].append(bounded(np.concatenate(seen[-10:]), limit) - truth)
+    moved, plain = (np.sqrt(np.mean(np.square(errors[k]))) for k in ("moved", "plain"))
+    assert moved < 0.4 * plain
+
+
+def test_a_constant_cost_is_pooled_as_it_is():
+    """Epochs that differ by chance are hardly moved: the spread is near that of plain pooling."""
+    rng, tally, seen = np.random.default_rng(5), Tally.create([chance(25, 0.9)]), []
+    found: dict[str, list[float]] = {"moved": [], "plain": [], "own": []}
+    for epoch in range(400):
+        seen.append(rng.gamma(0.8, 22.0, 20))
+        tally = of_totals(tally, seen[-1])
+        if epoch >= 10:
+            found["moved"].append(tally.found[0, 0])
+            found["plain"].append(float((np.concatenate(seen[-10:]) > 25).mean()))
+            found["own"].append(tally.found[2, 0])
+    spread = {name: np.std(values) for name, values in found.items()}
+    assert spread["moved"] < 4 / 3 * spread["plain"] < 0.5 * spread["own"]  # the last: the control
+
+
+def test_an_epoch_without_a_finished_episode_changes_no_estimate():
+    tally = of_totals(Tally.create([chance(12, 0.9)]), np.array([3.0, 30.0]))
+    same, made = tally.advance(
+        np.ones((4, 2, 1)), np.zeros((4, 2), bool), np.full((2, 1), 11.0), np.ones(2)
+    )
+    assert same is tally and made.sum() == 2.0  # both episodes pass 12
 
 
 def test_means_are_left_alone():
@@ -134,7 +179,7 @@ def test_means_are_left_alone():
 def test_a_chance_never_seen_is_known_up_to_one_in_n():
     cost, done = np.zeros((40, 3, 1)), episodes(np.random.default_rng(0), 40)[1]
     tally, _ = Tally.create([chance(12, 0.9)]).advance(cost, done, np.zeros((3, 1)), np.zeros(3))
-    assert tally.pooled()[0][0] == 0.0 and tally.pooled()[1][0] == pytest.approx(1 / 12)
+    assert tally.found[0, 0] == 0.0 and tally.found[1, 0] == pytest.approx(1 / 12)
 
 
 def test_the_estimated_tail_is_that_of_the_law():
@@ -150,7 +195,7 @@ def test_the_estimated_tail_is_that_of_the_law():
         spent = spent_before(cost, done, start)
         start = np.where(done[-1][:, None], 0.0, spent[-1] + cost[-1])
         before = np.full(8, time[-1] % 10)
-        values.append(tally.epochs[-1, 0, 0])
+        values.append(tally.found[0, 0])
     truth = tail_mean(rng.integers(0, 3, (200_000, 10)).sum(1).astype(float), 0.2)
     spread = np.std(values[10:]) / np.sqrt(290)
     assert np.mean(values[10:]) == pytest.approx(truth, abs=4 * spread + 0.05)

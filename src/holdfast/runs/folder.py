@@ -220,7 +220,7 @@ def unflatten(template: Tree, arrays: Mapping[str, NDArray[Any]], prefix: str) -
 
 PARTS = ("normaliser", "episodes", "forecast", "noise")
 """Fields of a state that are dataclasses of arrays and single numbers."""
-TALLY = ("recent", "epochs", "level")
+TALLY = ("recent", "epochs", "level", "found")
 """Arrays of the tally, stored if a limit is beyond the mean."""
 
 

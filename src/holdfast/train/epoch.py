@@ -200,7 +200,7 @@ def excess(run: Run, episodes: Episodes, limits: Floats, tally: Tally | None = N
     both = np.stack([episodes.smooth[columns], episodes.raw[columns]])
     for k in tally.beyond if tally else ():
         assert tally is not None
-        both[:, k] = tally.pooled()[0][k], tally.epochs[-1, 0, k]
+        both[:, k] = tally.found[[0, 2], k]
     return np.maximum(both - limits, 0.0)
 
 
@@ -272,11 +272,11 @@ _signal_share = jax.jit(signal_share, static_argnums=2)
 def beyond_columns(env: VecEnv, state: State) -> dict[str, float]:
     """Estimates for limits beyond the mean with their errors: `tail`, `chance`, and a tail's ν."""
     row, tally = dict[str, float](), state.tally
-    value, error = tally.pooled() if tally.beyond else (np.zeros(0), np.zeros(0))
     for k in tally.beyond:
+        value, error, _ = tally.found[:, k]
         name = tally.limits[k].kind
         end = f"/{env.cost_names[k]}" if len(env.cost_names) > 1 else ""
-        row |= {f"{name}{end}": float(value[k]), f"{name}_error{end}": float(error[k])}
+        row |= {f"{name}{end}": float(value), f"{name}_error{end}": float(error)}
         if name == "tail":
             row[f"tail_level{end}"] = float(tally.level[k])
     return row
