@@ -109,57 +109,65 @@ def test_the_tail_of_a_sample_is_the_mean_of_its_worst(share):
     assert min(grid) >= tail_mean(costs, share) - 1e-12 and (costs > level).mean() <= share
 
 
-def test_an_estimate_is_pooled_over_as_many_epochs_as_it_needs():
-    rng, limit = np.random.default_rng(2), chance(12, 0.8)  # 100 episodes tell it
-    tally, seen = Tally.create([limit]), []
-    for _ in range(14):
-        cost, done = episodes(rng, steps=40)  # 12 episodes
-        seen += [cost.reshape(4, 10, 3).sum(1).ravel() > 12]
-        tally, _ = tally.advance(cost, done, np.zeros((3, 1)), np.zeros(3))
-    value, error, own = tally.found[:, 0]
-    last = np.concatenate(seen[-9:])  # 9 epochs are the first to hold 100
-    assert value == pytest.approx(last.mean()) and own == pytest.approx(seen[-1].mean())
-    assert error == pytest.approx(np.sqrt(last.mean() * (1 - last.mean()) / 108))
-    alone, _ = Tally.create([chance(12, 0.1)]).advance(cost, done, np.zeros((3, 1)), np.zeros(3))
-    assert alone.found[0, 0] == pytest.approx(seen[-1].mean())  # the control: one is enough
-
-
 def of_totals(tally: Tally, totals: np.ndarray) -> Tally:
     """The tally after an epoch of episodes of one step with these costs."""
     cost, done = totals[None, :, None], np.ones((1, len(totals)), bool)
     return tally.advance(cost, done, np.zeros((len(totals), 1)), np.zeros(len(totals)))[0]
 
 
-@pytest.mark.parametrize("limit", [tail(25, 0.05), chance(25, 0.9)])
-def test_an_estimate_follows_a_cost_that_changes(limit):
-    """20 episodes an epoch, whose level swings by 8: plain pooling, the control, lags behind."""
+def test_an_estimate_is_pooled_over_as_many_epochs_as_it_needs():
+    """Epochs of 12 episodes with a mean of 10, half of which cost more than 12 or none does."""
+    limit = chance(12, 0.8)  # 100 episodes tell it
+    tally, wide = Tally.create([limit]), [True] * 5 + [False, True, False, False] * 2 + [True]
+    for spread in (5.0 if each else 1.0 for each in wide):
+        tally = of_totals(tally, np.repeat([10 - spread, 10 + spread], 6))
+    value, error, own = tally.found[:, 0]
+    share = 0.5 * np.mean(wide[-9:])  # 9 epochs are the first to hold 100
+    assert value == pytest.approx(share) != pytest.approx(0.5 * np.mean(wide[-10:])) and own == 0.5
+    assert error == pytest.approx(np.sqrt(share * (1 - share) / 108))
+    alone = of_totals(Tally.create([chance(12, 0.1)]), np.repeat([5.0, 15.0], 12))
+    assert alone.found[0, 0] == 0.5  # the control: one is enough
+
+
+CHANGING = {
+    "level": lambda rng, epoch, n: np.maximum(rng.normal(20 + 8 * np.sin(epoch / 4), 5, n), 0),
+    "events": lambda rng, epoch, n: 30.0 * (rng.random(n) < 0.3 + 0.28 * np.sin(epoch / 6)),
+    "constant": lambda rng, epoch, n: rng.gamma(0.8, 22.0, n),
+}
+
+
+def errors_of(law, limit, epochs=200):
+    """Root mean square error of the estimate, of plain pooling and of an epoch alone; 20 episodes
+    an epoch."""
     rng, tally, seen = np.random.default_rng(4), Tally.create([limit]), []
-    errors: dict[str, list[float]] = {"moved": [], "plain": []}
-    for epoch in range(200):
-        law = lambda n, epoch=epoch: np.maximum(rng.normal(20 + 8 * np.sin(epoch / 4), 5, n), 0)
-        seen.append(law(20))
+    found: list[list[float]] = []
+    for epoch in range(epochs):
+        seen.append(CHANGING[law](rng, epoch, 20))
         tally = of_totals(tally, seen[-1])
         if epoch >= 10:
-            truth = bounded(law(4000), limit)
-            errors["moved"].append(tally.found[0, 0] - truth)
-            errors["plain"].append(bounded(np.concatenate(seen[-10:]), limit) - truth)
-    moved, plain = (np.sqrt(np.mean(np.square(errors[k]))) for k in ("moved", "plain"))
-    assert moved < 0.4 * plain
+            truth = bounded(CHANGING[law](rng, epoch, 4000), limit)
+            plain = bounded(np.concatenate(seen[-10:]), limit)
+            found.append([tally.found[0, 0] - truth, plain - truth, tally.found[2, 0] - truth])
+    return np.sqrt(np.mean(np.square(found), 0))
 
 
-def test_a_constant_cost_is_pooled_as_it_is():
-    """Epochs that differ by chance are hardly moved: the spread is near that of plain pooling."""
-    rng, tally, seen = np.random.default_rng(5), Tally.create([chance(25, 0.9)]), []
-    found: dict[str, list[float]] = {"moved": [], "plain": [], "own": []}
-    for epoch in range(400):
-        seen.append(rng.gamma(0.8, 22.0, 20))
-        tally = of_totals(tally, seen[-1])
-        if epoch >= 10:
-            found["moved"].append(tally.found[0, 0])
-            found["plain"].append(float((np.concatenate(seen[-10:]) > 25).mean()))
-            found["own"].append(tally.found[2, 0])
-    spread = {name: np.std(values) for name, values in found.items()}
-    assert spread["moved"] < 4 / 3 * spread["plain"] < 0.5 * spread["own"]  # the last: the control
+@pytest.mark.parametrize(("law", "limit"), [("level", tail(25, 0.05)), ("level", chance(25, 0.9))])
+def test_an_estimate_follows_a_cost_that_changes(law, limit):
+    """Plain pooling, the control, lags behind."""
+    own, plain, _ = errors_of(law, limit)
+    assert own < 0.4 * plain
+
+
+def test_an_estimate_follows_events_that_become_frequent():
+    """No shape is assumed: costs of 0 or 30 stay so."""
+    own, plain, _ = errors_of("events", chance(25, 0.9))
+    assert own < 0.8 * plain
+
+
+@pytest.mark.parametrize("limit", [tail(25, 0.05), chance(25, 0.9)])
+def test_a_constant_cost_is_pooled(limit):
+    own, plain, alone = errors_of("constant", limit)
+    assert own < 4 / 3 * plain < 0.6 * alone  # an epoch alone is the control
 
 
 def test_an_epoch_without_a_finished_episode_changes_no_estimate():

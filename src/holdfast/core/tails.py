@@ -11,13 +11,13 @@ most b. Above b the limit is violated anyway, and with ν = b all episodes above
 learning.
 
 Rare episodes need large samples, so the estimate pools the last epochs, at most `POOL`, until they
-have 20/α (20/p) episodes. The policy changes meanwhile. An episode of an earlier epoch e is moved
-by w (m − m_e), the difference of the epochs' mean costs, as far as chance does not explain it:
+have 20/α (20/p) episodes. The policy changes meanwhile, so an epoch counts the less, the more its
+mean cost m_e differs from that of the current one, m, by more than chance explains:
 
-    w = (1 − 2 noise / gap)₊,   gap = mean_e (m − m_e)²,   noise = se(m)² + mean_e se(m_e)²
+    weight_e = min(1, 2 noise_e / (m − m_e)²)²,    noise_e = se(m)² + se(m_e)²
 
-So the place is that of the current epoch where costs change fast, the shape is that of all epochs,
-and a constant cost is pooled as it is. T steps, N environments, K constraints.
+Where the cost is constant, all epochs count; where it changes fast, the current one alone does.
+T steps, N environments, K constraints.
 """
 
 from __future__ import annotations
@@ -55,16 +55,20 @@ def spent_before(cost: NDArray[Any], done: Bools, start: NDArray[Any]) -> Floats
     return spent
 
 
-def quantile(costs: Floats, share: float) -> float:
-    """The smallest value that at most the share of `costs` [n] lies above."""
-    ordered = np.sort(costs)
-    return float(ordered[max(0, math.ceil((1.0 - share) * len(ordered) - 1e-9) - 1)])
+def quantile(costs: Floats, share: float, weights: Floats | None = None) -> float:
+    """The smallest value that at most the share of `costs` [n], by their weights, lies above."""
+    order = np.argsort(costs, kind="stable")
+    if weights is None:
+        return float(costs[order[max(0, math.ceil((1.0 - share) * len(costs) - 1e-9) - 1)]])
+    below = np.cumsum(weights[order]) / weights.sum()
+    place = int(np.searchsorted(below, 1.0 - share - 1e-9))
+    return float(costs[order[min(place, len(costs) - 1)]])
 
 
-def tail_mean(costs: Floats, share: float) -> float:
+def tail_mean(costs: Floats, share: float, weights: Floats | None = None) -> float:
     """CVaR of a sample [n]: the mean of its worst share, min_ν ν + E(C − ν)₊ / α."""
-    level = quantile(costs, share)
-    return level + float(np.maximum(costs - level, 0.0).mean()) / share
+    level = quantile(costs, share, weights)
+    return level + float(np.average(np.maximum(costs - level, 0.0), weights=weights)) / share
 
 
 def derived(cost: Any, spent: Any, limits: Sequence[Limit], level: Any) -> Floats:
@@ -87,9 +91,7 @@ class Tally:
     limits: tuple[Limit, ...]
     """[K] limits of the constraints, in the environment's order."""
     recent: Floats
-    """[2, M, K] cost of each of the last finished episodes, and the mean cost of its epoch, oldest
-    first; NaN in rows without an episode.
-    """
+    """[M, K] costs of the last finished episodes, oldest first; NaN in rows without an episode."""
     epochs: Floats
     """[POOL, 3, K] (mean cost, its error, episodes) of the last epochs, oldest first."""
     level: Floats
@@ -102,7 +104,7 @@ class Tally:
         beyond = [limit for limit in limits if limit.kind in ("tail", "chance")]
         count = len(limits) if beyond else 0
         size = max((limit.episodes for limit in beyond), default=0)
-        recent = np.full((2, size, count), np.nan)
+        recent = np.full((size, count), np.nan)
         epochs = np.zeros((POOL if beyond else 0, 3, count))
         return cls(tuple(limits), recent, epochs, np.zeros(count), np.zeros((3, count)))
 
@@ -124,19 +126,20 @@ class Tally:
         if not len(ended):  # an epoch without a finished episode changes no estimate
             return self, derived(cost, spent, self.limits, self.level)
         mean, error = _episode_mean(cost, ended, done, before)
-        added = np.stack([ended, np.broadcast_to(mean, ended.shape)])
-        recent = np.concatenate([self.recent, added], 1)
+        recent = np.concatenate([self.recent, ended])
         row = np.stack([mean, error, np.full(len(mean), float(len(ended)))])
         epochs = np.concatenate([self.epochs[1:], row[None]])
         level, found = np.zeros(len(mean)), np.zeros((3, len(mean)))
         for k in self.beyond:
             limit = self.limits[k]
-            sample, moved = pooled(recent[..., k], epochs[..., k], limit.episodes)
-            found[0, k], found[1, k] = estimate(sample, moved, limit)
+            weights = pooling_weights(epochs[..., k], limit.episodes)
+            sample = recent[max(0, len(recent) - len(weights)) :, k]
+            weights = weights[len(weights) - len(sample) :]
+            found[:2, k] = estimate(sample, weights, limit)
             found[2, k] = bounded(ended[:, k], limit)
             if limit.kind == "tail":
-                level[k] = min(quantile(sample, limit.share), limit.amount)
-        kept = recent[:, recent.shape[1] - self.recent.shape[1] :]
+                level[k] = min(quantile(sample, limit.share, weights), limit.amount)
+        kept = recent[len(recent) - len(self.recent) :]
         tally = replace(self, recent=kept, epochs=epochs, level=level, found=found)
         return tally, derived(cost, spent, self.limits, level)
 
@@ -149,46 +152,38 @@ class Tally:
         return np.where(mine, value, mean), np.where(mine, spread, error)
 
 
-def pooled(recent: Floats, epochs: Floats, wanted: float) -> tuple[Floats, float]:
-    """(costs [n] of the last epochs' episodes, moved to the current epoch; error of that move).
+def pooling_weights(epochs: Floats, wanted: float) -> Floats:
+    """[n] weights of the last episodes, oldest first; `epochs` [E, 3] as in a `Tally`.
 
-    `recent` [2, M] and `epochs` [E, 3] are those of a `Tally` for one constraint. Epochs count,
-    newest first, until they have the wanted number of episodes.
+    Epochs count, newest first, until they have the wanted number of episodes.
     """
     mean, error, episodes = epochs[::-1].T
     used = (np.concatenate([[0.0], episodes.cumsum()[:-1]]) < wanted) & (episodes > 0)
-    size = min(int(episodes[used].sum()), recent.shape[1])
-    cost, centre = recent[:, recent.shape[1] - size :]
-    earlier = used.copy()
-    earlier[0] = False
-    if not earlier.any():
-        return cost, 0.0
-    gap = float(np.mean((mean[0] - mean[earlier]) ** 2))
-    noise = float(error[0] ** 2 + np.mean(error[earlier] ** 2))
-    share = max(0.0, 1.0 - 2.0 * noise / gap) if error[0] > 0 and gap > 0 else 0.0
-    return np.maximum(cost + share * (mean[0] - centre), 0.0), share * float(error[0])
+    apart = (mean[0] - mean) ** 2
+    noise = 2.0 * (error[0] ** 2 + error**2)
+    weight = np.divide(noise, apart, out=np.ones_like(noise), where=apart > noise) ** 2
+    return np.repeat(np.where(used, weight, 0.0), np.where(used, episodes, 0).astype(int))[::-1]
 
 
-def bounded(costs: Floats, limit: Limit) -> float:
-    """The quantity that a limit bounds, of a sample [n]."""
+def bounded(costs: Floats, limit: Limit, weights: Floats | None = None) -> float:
+    """The quantity that a limit bounds, of a sample [n] with these weights."""
     if limit.kind == "tail":
-        return tail_mean(costs, limit.share)
-    return float(above(costs, limit.amount).mean())
+        return tail_mean(costs, limit.share, weights)
+    return float(np.average(above(costs, limit.amount), weights=weights))
 
 
-def estimate(sample: Floats, moved: float, limit: Limit) -> tuple[float, float]:
-    """(bounded quantity, its error) of a sample [n] whose place is uncertain by `moved`.
+def estimate(sample: Floats, weights: Floats, limit: Limit) -> tuple[float, float]:
+    """(bounded quantity, its error) of a sample [n] with these weights [n].
 
     If the event did not occur in n episodes, the error of a chance is 1/n.
     """
-    value, size = bounded(sample, limit), len(sample)
-    if limit.kind == "tail":
-        over = np.maximum(sample - quantile(sample, limit.share), 0.0) / limit.share
-        spread = float(over.std()) / math.sqrt(size)
-    else:
-        spread = max(math.sqrt(value * (1.0 - value) / size), 1.0 / size)
-    low, high = (bounded(np.maximum(sample + sign * moved, 0.0), limit) for sign in (-1, 1))
-    return value, math.hypot(spread, (high - low) / 2)
+    value = bounded(sample, limit, weights)
+    size = float(weights.sum() ** 2 / (weights**2).sum())
+    if limit.kind == "chance":
+        return value, max(math.sqrt(value * (1.0 - value) / size), 1.0 / size)
+    over = np.maximum(sample - quantile(sample, limit.share, weights), 0.0) / limit.share
+    spread = np.average((over - np.average(over, weights=weights)) ** 2, weights=weights)
+    return value, math.sqrt(spread / size)
 
 
 def _episode_mean(
