@@ -38,7 +38,7 @@ HALVINGS = 20
 class CMDPO(InMinibatches, ComparesCosts, HasBarrier, ChecksLimits):
     """Constrained mirror descent policy optimisation."""
 
-    step: float = 0.3
+    step: float = 3.0
     """t, step size: weight of the gain against the divergence; a small t gives natural steps."""
     beta: float = 1.0
     """β, weight of the barrier against the KL."""
@@ -56,7 +56,7 @@ class CMDPO(InMinibatches, ComparesCosts, HasBarrier, ChecksLimits):
     critic: CriticFit = CriticFit()
 
     def __post_init__(self) -> None:
-        check_range(self, "(0, inf)", "0.3 is usual", "step")
+        check_range(self, "(0, inf)", "3 is usual", "step")
         check_range(self, "(0, inf)", "1 is usual", "beta")
         check_range(self, "(0, 1]", "1.0 switches it off", "hysteresis")
         check_range(self, "[0, inf)", "0 is off", "margin_confidence")
