@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
 
 from holding import run_row
+from intervals import student
 from kept import Outcome, outcome, outcomes
 from tables import Rows, number, short
 
@@ -66,17 +66,13 @@ FIRST = "first"
 
 
 def difference(gaps: Sequence[float]) -> str:
-    """The mean of paired differences, with Student's 95 % interval from two pairs on.
-
-    A bootstrap of three or five pairs is too short: it never sees beyond the pairs.
-    """
+    """The mean of paired differences, with Student's 95 % interval from two pairs on."""
     if not gaps:
         return ""
-    middle = float(np.mean(gaps))
     if len(gaps) == 1:
-        return number(middle, "+")
-    half = float(t.ppf(0.975, len(gaps) - 1) * np.std(gaps, ddof=1) / np.sqrt(len(gaps)))
-    return f"{number(middle, '+')} ({number(middle - half, '+')} .. {number(middle + half, '+')})"
+        return number(gaps[0], "+")
+    found = student(gaps)
+    return f"{number(found.value, '+')} ({number(found.low, '+')} .. {number(found.high, '+')})"
 
 
 def slow(results: Path) -> list[Outcome]:

@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from cells import cells_table, compared, draw_cells, half_and_whole
-from holdfast.records.statistics import Array, Estimate, bootstrap, iqm, mean
+from holdfast.records.statistics import Array, Estimate, bootstrap, iqm
+from intervals import student, welch
 from kept import Outcome, column, grouped, keep, logs, not_run, outcomes, published
 from paired import DEFAULT, WHITE, again, beside, crossings, demo, finals, screened, slow
 from picture import PUBLISHED, draw, draw_noise
@@ -43,13 +44,12 @@ def shown(found: Estimate) -> str:
 
 def mean_of(values: Sequence[float]) -> str:
     """With its interval; a single run has none."""
-    return shown(bootstrap([values], mean)) if len(values) > 1 else number(values[0])
+    return shown(student(values)) if len(values) > 1 else number(values[0])
 
 
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """The difference of two means with its interval, both resampled."""
-    size = len(ours)
-    return shown(bootstrap([ours, theirs], lambda x: mean(x[..., :size]) - mean(x[..., size:])))
+    """The difference of two means with its interval."""
+    return shown(welch(ours, theirs))
 
 
 def table(

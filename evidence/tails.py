@@ -2,7 +2,7 @@
 """Kinds of limits side by side: the final policies of evidence/tails.toml by fresh episodes.
 
 `proof.py write` puts the table into docs/limits.md. What a policy costs is taken from
-`evaluation_sampled.json`, which `holdfast evaluate RUN --episodes 400 --save` writes; what happened
+`evaluation_sampled.json`, which `holdfast evaluate RUN --episodes 200 --save` writes; what happened
 in training from progress.csv.
 """
 
