@@ -5,7 +5,6 @@ The commands of a card are run by ship/test_certify.py, the winner of a study is
 tune/test_tune.py.
 """
 
-import json
 import re
 import shlex
 import shutil
@@ -15,7 +14,7 @@ import pytest
 
 from holdfast import cli, make_run
 from holdfast.bench.suite import Cell
-from holdfast.cli import bench, zoo
+from holdfast.cli import bench
 from holdfast.cli.tune import conclude
 from holdfast.console import plain_console
 from holdfast.tune.space import Dimension
@@ -114,7 +113,7 @@ def test_errors_name_commands_that_run(here, capsys):
     assert shlex.split(there) == ["holdfast", "check", "my car/x y.py:Car"]
 
 
-def test_bench_tune_and_zoo(here, capsys, monkeypatch):
+def test_bench_and_tune(here, capsys):
     out = here / "my runs"
     said(capsys, "train", "trpo", "probe/Speed-v0", *SIZES, "--out", str(out / "one"), "--quiet")
     bench.conclude(plain_console(), [Cell("one", make_run("trpo"))], out, {})
@@ -132,10 +131,20 @@ def test_bench_tune_and_zoo(here, capsys, monkeypatch):
     train, prove = commands(capsys.readouterr().out)
     run_as_printed(capsys, f"{train} --quiet --out 'the winner'")
     assert "10 runs" in run_as_printed(capsys, f"{prove} --dry-run")
-    entry = {"return": 1.0, "cost": {"cost": 0.5}, "limits": {"cost": 1.0}, "safe_at_95": "yes"}
-    index = {"format": 1, "policies": {"probe-Speed": entry}}
-    monkeypatch.setenv("HOLDFAST_ZOO", str(here))
-    (here / "index.json").write_text(json.dumps(index))
-    zoo.command()
-    (watch,) = commands(capsys.readouterr().out)
-    assert shlex.split(watch) == "holdfast watch zoo/probe-Speed -o film.gif".split()
+
+
+def test_the_zoo(here, capsys, monkeypatch):
+    """Made of a real run; its commands are executed, also the one that an empty zoo prints."""
+    monkeypatch.setenv("HOLDFAST_ZOO", str(here / "my zoo"))
+    (make,) = commands(said(capsys, "zoo"))
+    assert make == "holdfast zoo --make RUNS"
+    sizes = "--num-envs 4 --epoch-steps 4000 --hidden 8 --steps 4000 --workers 1 --quiet".split()
+    said(capsys, "train", "trpo", "SafetyHopperVelocity-v1", *sizes, "--out", "RUNS/one")
+    assert "zoo/SafetyHopperVelocity-v1: return" in run_as_printed(capsys, f"{make} --episodes 10")
+    found = commands(said(capsys, "zoo"))
+    assert [shlex.split(line)[1] for line in found] == ["watch", "evaluate", "export"]
+    told = [run_as_printed(capsys, line) for line in found]
+    assert "Safe, proved at 95%" in told[1]
+    assert (here / "policy.onnx").exists() and list(here.glob("film.*"))
+    greedy = f"holdfast {told[-1].partition('sampled ones: holdfast ')[2]}".strip()
+    assert "most likely actions" in run_as_printed(capsys, greedy)

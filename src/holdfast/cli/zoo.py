@@ -52,4 +52,10 @@ def command(
         table.add_row(*row, str(entry["safe_at_95"]))
     console.print(table)
     task = next(iter(found))
-    console.print(f"\nSee one move: holdfast watch zoo/{task} -o film.gif")
+    console.print()
+    for what, how in (
+        ("Film", f"holdfast watch zoo/{task} -o film.gif"),
+        ("Verdict", f"holdfast evaluate zoo/{task}"),
+        ("Deploy", f"holdfast export zoo/{task} -o policy.onnx"),
+    ):
+        console.print(f"{what + ':':<12}{how}", soft_wrap=True)
