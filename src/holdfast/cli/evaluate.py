@@ -20,7 +20,7 @@ from holdfast.cli.arguments import (
     WhichPolicy,
     judging_limits,
 )
-from holdfast.cluster.storage import sync_back
+from holdfast.cluster.storage import refuse_zoo, sync_back
 from holdfast.console import counted, plain_console
 from holdfast.judge.evaluate import Evaluation
 from holdfast.judge.perturb import Perturbation, parse_perturbations
@@ -61,6 +61,8 @@ def command(
             "--save stores the evaluation of the newest policy in its own task: leave --env, "
             "--limit, --perturb and --which out."
         )
+    if save:
+        refuse_zoo(run, "leave --save out")
     given, limits = judging.given() | environment.given(), judging_limits(limit)
     agent = Agent.load(run, which=which)
     found: dict[Perturbation, Evaluation] = {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import tyro
@@ -36,7 +37,8 @@ def command(
     for file in agreement.files:
         console.print(f"Wrote:   {file}", soft_wrap=True)
     console.print(f"Checked: {agreement}", soft_wrap=True)
-    judge = f"holdfast evaluate {called(run)}{_which(which)} --greedy{open_folder(run).consent}"
+    name, consent = shlex.quote(called(run)), open_folder(run).consent
+    judge = f"holdfast evaluate {name}{_which(which)} --greedy{consent}"
     console.print(
         "Judge:   without noise it takes the most likely action, whose costs differ from those of "
         f"sampled ones: {judge}",

@@ -15,9 +15,11 @@ def command(run: tyro.conf.Positional[RunFolder], out: OutOrNone = None) -> None
         run: The run folder.
         out: The picture's file; the suffix chooses PNG, SVG or PDF. Default: RUN/progress.png.
     """
-    from holdfast.cluster.storage import sync_back
+    from holdfast.cluster.storage import refuse_zoo, sync_back
     from holdfast.runs.folder import open_folder
     from holdfast.runs.plot import plot_run
 
+    if out is None:
+        refuse_zoo(run, "name a file for the picture with --out")
     print(plot_run(open_folder(run), out or run / "progress.png"))
     sync_back(run)

@@ -37,11 +37,13 @@ def command(
         environment: Its new name, if it has moved or had no name.
         cluster: A Ray cluster whose machines the workers run on: an address, auto or local.
     """
+    from holdfast.cluster.storage import refuse_zoo
     from holdfast.runs.consent import is_remembered
     from holdfast.runs.folder import load_state, open_folder
     from holdfast.runs.training import extended
     from holdfast.train.environment import open_env
 
+    refuse_zoo(run, "begin a new run with its policy by `holdfast train --from`")
     process.use_compilation_cache()
     folder = open_folder(run)
     state, complaints = load_state(folder)

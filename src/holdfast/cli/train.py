@@ -74,13 +74,16 @@ def train_from(origin: str, args: list[str]) -> None:
 def train_again(config: str, args: list[str]) -> None:
     """Repeat the run of a run.json in a new folder; flags change settings."""
     from holdfast.cli.options import parse_run
+    from holdfast.cluster.places import is_uri
     from holdfast.cluster.storage import local_copy
     from holdfast.files import read_json
+    from holdfast.records.zoo import is_zoo
     from holdfast.run import from_json
     from holdfast.runs.consent import is_remembered
     from holdfast.runs.folder import load_state, open_folder
 
-    file = Path(config)
+    named = config.removesuffix("/run.json")
+    file = local_copy(named, small=True) if is_uri(named) or is_zoo(named) else Path(config)
     file = file / "run.json" if file.is_dir() else file
     data = read_json(file)
     run, chosen = parse_run("", "", args, from_json(data.get("run")))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import os
 import posixpath
-import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -171,7 +170,15 @@ NAMES: dict[Path, str] = {}
 def called(folder: Path) -> str:
     """The name of a folder in commands: the URI or zoo name of a copy, or its own path."""
     copied = COPIES.get(folder)
-    return shlex.quote(NAMES.get(folder, str(folder)) if copied is None else copied.uri)
+    return NAMES.get(folder, str(folder)) if copied is None else copied.uri
+
+
+def refuse_zoo(folder: Path, remedy: str) -> None:
+    """Refuse to write into a policy of the zoo, whose copy is removed when this process ends."""
+    if folder in NAMES:
+        raise ValueError(
+            f"'{NAMES[folder]}' comes with the library and is never written to: {remedy}."
+        )
 
 
 def local_copy(where: str | os.PathLike[str], small: bool = False) -> Path:

@@ -90,10 +90,14 @@ class Description:
     threshold: float | None
     """The speed, or distance from an axis, above which a step has a cost; None without one."""
 
+    @property
+    def world(self) -> str:
+        """The objects in words; empty without any."""
+        return ", ".join(_several(name, number) for name, number in self.objects)
+
     def __str__(self) -> str:
         bounds = sorted(set(zip(self.action_low, self.action_high, strict=True)))
         spans = ", ".join(f"[{low:g}, {high:g}]" for low, high in bounds)
-        world = ", ".join(_several(name, number) for name, number in self.objects)
         lines = [
             f"{self.env_id}: {self.aim}",
             f"observations  {self.observation_size} numbers",
@@ -103,8 +107,8 @@ class Description:
             f"info          {', '.join(self.info_keys)}",
             f"episode       {self.time_limit} steps of {self.seconds_per_step:g} s",
         ]
-        if world:
-            lines.insert(1, f"world         {world}")
+        if self.world:
+            lines.insert(1, f"world         {self.world}")
         if self.threshold is not None:
             lines.append(f"threshold     {self.threshold:g}")
         return "\n".join(lines)

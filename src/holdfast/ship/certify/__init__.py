@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import Agent
+from holdfast.cluster.storage import called, refuse_zoo
 from holdfast.envs.base import VecEnv
 from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
@@ -48,6 +49,7 @@ def certify(
     env_args: Mapping[str, object] | None = None,
     cost: CostFunction | str | None = None,
     describe: str = "",
+    name: str = "",
     on_progress: OnEpisodes | None = None,
 ) -> tuple[Path, Path]:
     """Judge the policy of a run folder and write card.html and card.json into `out`.
@@ -58,9 +60,11 @@ def certify(
     episodes, or a plot for an environment without pictures; if drawing fails, the card contains the
     reason. `env`, `env_args`, `cost` and `limits` are those of `Agent.evaluate`, and replace those
     of training in the card. `describe` is a description of the task, in place of the environment's
-    docstring.
+    docstring. `name` is the run in the card's commands, by default its folder or address.
     """
     folder = Path(run)
+    if out is None:
+        refuse_zoo(folder, "name a folder for the card with out=")
     target = folder / "card" if out is None else Path(out)
     agent = Agent.load(folder, trust_env)
     assert agent.spaces is not None
@@ -96,6 +100,7 @@ def certify(
         place = replace(place, cost=cost if isinstance(cost, str) else name_function(cost))
     judged = CardInputs(
         folder,
+        name or called(folder),
         agent,
         result,
         seed,

@@ -35,6 +35,8 @@ class CardInputs:
 
     path: Path
     """The run folder."""
+    name: str
+    """The run in commands: its path, URI or name in the zoo."""
     agent: Agent
     evaluation: Evaluation
     seed: int
@@ -235,12 +237,12 @@ def reproduce(judged: CardInputs) -> list[str]:
         flags += f" --cost-bound {given[0]:g}"
     heads = [result, *([judged.other_head] if judged.other_head is not None else [])]
     again, *beside = (
-        f"holdfast evaluate {shlex.quote(str(judged.path))} --episodes {len(head.returns)}"
+        f"holdfast evaluate {shlex.quote(judged.name)} --episodes {len(head.returns)}"
         f"{' --greedy' * head.deterministic}{flags}"
         for head in heads
     )
     consent = " --trust-env" if needs_consent((run.env, run.cost), run.env_args) else ""
-    train = f"holdfast train --config {shlex.quote(str(judged.path / 'run.json'))}{consent}"
+    train = f"holdfast train --config {shlex.quote(f'{judged.name}/run.json')}{consent}"
     if is_unnamed(run.env) or is_unnamed(run.cost):
         train = "# no command trains it again: its environment or cost function has no name"
     return [

@@ -11,18 +11,17 @@ from typing import Any
 
 from holdfast.agent import Agent
 from holdfast.files import MALFORMED, read_json, write_json
-from holdfast.records.zoo import FORMAT, INDEX, digests, entries
+from holdfast.records.zoo import FORMAT, INDEX, PREFIX, digests, entries
 from holdfast.runs import checkpoint
-from holdfast.runs.folder import Folder, open_folder, state_arrays, write_config
+from holdfast.runs.folder import Folder, open_folder, state_arrays
 from holdfast.runs.progress import write_rows
 from holdfast.ship.certify import certify
-from holdfast.train.environment import Spaces
 
 
 def make_zoo(
     dirs: Iterable[Path], to: Path, episodes: int = 200, report: Callable[[str], None] = print
 ) -> dict[str, dict[str, Any]]:
-    """Add a policy for each task of the runs under `dirs`; the lowest seed of a task is taken.
+    """Add a policy for each task of the runs under `dirs`: of the finished ones, the lowest seed.
 
     No run is selected by its results, so the zoo is representative of the algorithm.
     """
@@ -31,17 +30,17 @@ def make_zoo(
     found: dict[str, Folder] = {}
     for path in sorted(p.parent for root in dirs for p in _records(root)):
         folder = open_folder(path)
-        if not checkpoint.saved_epochs(path):
-            report(f"{path}: it has no checkpoint, so it has no policy")
+        if not checkpoint.saved_epochs(path) or not folder.finished:
+            report(f"{path}: it is not finished or has no checkpoint, so it is left out")
             continue
         rival = found.get(folder.run.env)
         if rival is None or folder.run.seed < rival.run.seed:
             found[folder.run.env] = folder
     if not found:
-        raise ValueError("none of these folders has a run with a checkpoint: name trained runs.")
+        raise ValueError("none of these folders has a finished run: name trained runs.")
     made = entries(to)
     for task, folder in sorted(found.items()):
-        made[task] = add_policy(folder, to / _plain(task), episodes)
+        made[task] = add_policy(folder, to, _plain(task), episodes)
         write_json(to / INDEX, {"format": FORMAT, "policies": dict(sorted(made.items()))})
         report(f"zoo/{task}: {sentence(made[task])}")
     return made
@@ -61,36 +60,32 @@ def _plain(task: str) -> str:
     return task
 
 
-def add_policy(folder: Folder, target: Path, episodes: int) -> dict[str, Any]:
+def add_policy(folder: Folder, to: Path, task: str, episodes: int) -> dict[str, Any]:
     """Write a run folder with the newest policy, without the environments' state, and its card."""
     agent = Agent.load(folder.path)
-    state, spaces = agent.state, agent.spaces
-    assert state is not None and isinstance(spaces, Spaces)
-    draft = target.with_name(f".{target.name}")
+    state = agent.state
+    assert state is not None
+    draft = to / f".{task}"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
-    kept = Folder(draft, agent.run, spaces)
-    write_config(kept)
+    for name in ("run.json", "done.json"):  # as they are: run.json has the versions of training
+        shutil.copyfile(folder.path / name, draft / name)
     write_rows(draft / "progress.csv", agent.metrics)
     checkpoint.save(draft, state.epoch, state_arrays(replace(state, env=None)), 1)
-    (draft / "done.json").write_bytes(b"{}\n")
-    _, data = certify(draft, episodes=episodes, film=False)
-    card = read_json(data)
-    result = agent.evaluate(episodes=episodes)  # the episodes that the card was made from
-    summary = result.summary()
-    shutil.rmtree(target, ignore_errors=True)
-    draft.rename(target)
+    card = read_json(certify(draft, episodes=episodes, film=False, name=f"{PREFIX}{task}")[1])
+    judged = card["verdict"]
+    shutil.rmtree(to / task, ignore_errors=True)
+    draft.rename(to / task)
     return {
         "algorithm": agent.run.name,
         "seed": agent.run.seed,
         "env_steps": state.epoch * agent.run.epoch_steps,
         "episodes": episodes,
-        "return": summary["return"]["mean"],
-        "cost": {name: cost["mean"] for name, cost in summary["cost"].items()},
-        "limits": spaces.limits,
-        "safe_at_95": summary["safe_at_95"],
-        "card": card.get("format"),
-        "sha256": digests(target),
+        "return": judged["return"]["mean"],
+        "cost": {name: cost["mean"] for name, cost in judged["cost"].items()},
+        "limits": card["task"]["limits"],
+        "safe_at_95": judged["safe_at_95"],
+        "sha256": digests(to / task),
     }
 
 

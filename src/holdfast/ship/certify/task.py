@@ -41,8 +41,7 @@ def task_words(name: str, given: Any = None) -> str:
         if name in PROBES:
             return f"{_sentence(PROBES[name].summary)} At most {PROBES[name].horizon} steps."
         found = native.describe(name)
-        world = ", ".join(f"{number} {kind}" for kind, number in found.objects)
-        surroundings = f" In the world: {world}." if world else ""
+        surroundings = f" In the world: {found.world}." if found.world else ""
         length = f" An episode has {found.time_limit} steps of {found.seconds_per_step:g} s."
         return f"{_sentence(found.aim)}{surroundings}{length}"
     thing = _environment(name) if given is None or isinstance(given, str) else given
