@@ -5,6 +5,7 @@ ARG PYTHON=3.12
 FROM python:${PYTHON}-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
+COPY .ci/build_hook.py .ci/links.py ./.ci/
 COPY src ./src
 RUN pip install --no-cache-dir "hatchling>=1.26" && python -m hatchling build --target wheel --directory /wheels
 

@@ -11,6 +11,7 @@ unset PYTHONPATH
 "$work/build/bin/python" -m pip --disable-pip-version-check install --quiet "hatchling>=1.26" "twine>=6.1"
 (cd "$root" && "$work/build/bin/python" -m hatchling build --directory "$work/dist")
 "$work/build/bin/python" -m twine check --strict "$work"/dist/*
+"$work/build/bin/python" "$root/.ci/packages.py" "$work/dist"
 mkdir "$work/empty" "$work/out"
 chmod 755 "$work"
 "$python" -m venv "$work/user"
@@ -49,6 +50,10 @@ for file in "$work"/dist/*.whl "$work"/dist/*.tar.gz; do
   "${holdfast[@]}" list > /dev/null
   "${holdfast[@]}" envs SafetyPointGoal1-v0 > /dev/null
   "${holdfast[@]}" bench ours --dry-run > /dev/null
+  policy="$("${holdfast[@]}" zoo | grep -o 'zoo/[^ ]*' | head -1 || true)"
+  if [ -n "$policy" ]; then
+    "${holdfast[@]}" export "$policy" -o "$work/out/policy-${file##*.}.npz" > /dev/null
+  fi
   "${holdfast[@]}" train c-trpo SafetyHopperVelocity-v1 --steps 20000 --quiet --out "$work/out/run-${file##*.}"
   "${holdfast[@]}" evaluate "$work/out/run-${file##*.}" --episodes 5 > /dev/null || [ $? -eq 3 ]
   echo "$(basename "$file"): installs, trains and evaluates"
