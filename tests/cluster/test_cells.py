@@ -20,6 +20,7 @@ from grid import EPOCHS, digests, finish, launch, results, rows, wait_for, write
 from holdfast.cluster.ray import connect, refuse_versions
 from holdfast.envs.ray_workers import Hosted
 from holdfast.process import versions
+from holdfast.records.rows import read_rows
 
 LONG = 400
 """Epochs of runs that much happens to."""
@@ -194,6 +195,26 @@ def test_checkpoints_go_to_the_storage(cluster, tmp_path: Path):
     again = tmp_path / "again"
     finish(launch(suite, again, cluster=cluster.address, jobs=None, storage=store))
     assert rows(again, CELLS[0]) == EPOCHS
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
+def test_evaluations_while_training_are_those_of_a_local_grid(cluster, tmp_path: Path):
+    """Rows and best policies reach the driver; training has the bits of a run without them."""
+    plain, suite = write_suite(tmp_path), tmp_path / "judged.toml"
+    judged = "evaluate_every = 30\nevaluate_episodes = 10\ncost_limit = 30.0\n"
+    suite.write_text(plain.read_text() + judged)
+    finish(launch(suite, tmp_path / "calm"))
+    machines(cluster, tmp_path, 2)
+    finish(launch(suite, tmp_path / "ray", cluster=cluster.address, jobs=None))
+    assert digests(tmp_path / "ray") == digests(tmp_path / "calm")
+    for name in CELLS:
+        here, there = (tmp_path / place / name for place in ("calm", "ray"))
+        assert [row["epoch"] for row in read_rows(there / "evaluations.csv")] == [30, 60, 90]
+        best = sorted(file.relative_to(here) for file in here.glob("best/*/*"))
+        assert best
+        for file in [Path("evaluations.csv"), *best]:
+            assert (there / file).read_bytes() == (here / file).read_bytes(), file
 
 
 @pytest.mark.extras

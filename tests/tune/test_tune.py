@@ -11,6 +11,7 @@ import tomllib
 import numpy as np
 import pytest
 
+from grid import digests, rows, wait_for
 from holdfast import make_run
 from holdfast.bench.suite import cells, parse_suite
 from holdfast.cli import main
@@ -281,3 +282,41 @@ def test_a_study_killed_by_sigkill_goes_on_to_the_same_winner(tmp_path):
     studies = [json.loads((tmp_path / n / "study.json").read_text()) for n in ("cut", "whole")]
     assert studies[0] == studies[1]
     assert json.loads(before)["trials"] == studies[0]["trials"][: len(json.loads(before)["trials"])]
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
+def test_a_study_on_ray_survives_its_driver_with_the_trials_of_a_local_one(cluster, tmp_path):
+    """Real trials on a raylet; the driver is killed, another one ends the study."""
+    words = ["tune", "c-trpo", "probe/Speed-v0", "--search", "radius=0.001..0.1"]
+    words += ["--steps", "8000", "--epoch-steps", "200", "--num-envs", "4", "--hidden", "8"]
+    words += ["--cost-limit", "30", "--trials", "2", "--quiet"]
+    here = command([*words, "--jobs", "1", "--out", str(tmp_path / "here")])
+    calm = subprocess.run(here, capture_output=True, text=True, timeout=300)
+    assert calm.returncode == 0, calm.stderr
+    cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
+    there = command([*words, "--cluster", cluster.address, "--out", str(tmp_path / "ray")])
+    driver = subprocess.Popen(there, stderr=subprocess.DEVNULL)
+    first = tmp_path / "ray" / "trial-000"
+    wait_for(lambda: driver.poll() is not None or rows(tmp_path / "ray", first.name) > 3)
+    driver.kill()
+    assert driver.wait(10) == -signal.SIGKILL and not (first / "done.json").exists()
+    ended = subprocess.run(there, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.replace(str(tmp_path / "ray"), str(tmp_path / "here")) == calm.stdout
+    assert digests(tmp_path / "ray") == digests(tmp_path / "here")
+    assert len(digests(tmp_path / "ray")) == 2
+    both = [(tmp_path / name / "study.json").read_text() for name in ("here", "ray")]
+    assert both[0] == both[1] and json.loads(both[0])["wave"] == 1  # one core, so one at a time
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
+def test_a_wave_has_the_cores_of_the_cluster(cluster, tmp_path):
+    for _ in range(3):
+        cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
+    words = ["tune", "c-trpo", "probe/Speed-v0", "--search", "radius=0.001..0.1"]
+    words += ["--steps", "200", "--epoch-steps", "200", "--num-envs", "4", "--hidden", "8"]
+    words += ["--cost-limit", "30", "--trials", "1", "--quiet", "--cluster", cluster.address]
+    subprocess.run(command([*words, "--out", str(tmp_path / "s")]), check=True, timeout=300)
+    assert json.loads((tmp_path / "s" / "study.json").read_text())["wave"] == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +62,7 @@ class Tuning:
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Folder of the study; by default runs/tune_ALGO_ENV."""
     jobs: WholeOrNone = None
-    """Trials at a time; by default one for each core."""
+    """Trials at a time; by default one for each core, of the cluster if one is given."""
     threads: Whole = 1
     """Cores of each trial."""
     cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
@@ -108,13 +108,15 @@ def command(args: list[str]) -> None:
             raise ValueError(f"'{folder}' is being searched by another process; wait for it.")
         board = lambda cells: _board(cells, folder, console, options.quiet)
         on_trial = lambda trial: console.print(_line(study, trial), soft_wrap=True)
-        shared = study, asked, folder, given.trials, board, on_trial, given.retries
+        shared = folder, given.trials, board, on_trial, given.retries
         try:
             if given.cluster:
                 ray = Ray(folder, given.jobs, given.threads, given.cluster)
-                trials, failed = search(*shared, ray)
+                study = study if asked else replace(study, wave=ray.slots())
+                trials, failed = search(study, asked, *shared, ray)
             else:
-                trials, failed = search(*shared, Local(folder, jobs, given.threads))
+                local = Local(folder, jobs, given.threads)
+                trials, failed = search(study, asked, *shared, local)
         except KeyboardInterrupt as stop:
             stop.add_note(
                 f"all trials so far are kept in '{folder}', and the same command continues"
