@@ -281,6 +281,7 @@ def test_refuses_bad_input_in_one_sentence():
     old_reset.reset = lambda seed=None: np.zeros(2)
     old_step.step = lambda action: (np.zeros(2), 0.0, False, {})
     shared = Walk()
+    listed = spaces.Sequence(spaces.Discrete(2))
     for source, options, message in [
         (Walk(), {"num_envs": 2}, "pass a function that makes one"),
         (Walk(), {"vectorise": "process"}, "pass a function that makes one"),
@@ -293,7 +294,14 @@ def test_refuses_bad_input_in_one_sentence():
         (vector, {}, "vectorised already"),
         (old_reset, {}, r"returned a ndarray, expected \(obs, info\)"),
         (old_step, {}, "returned 4 values"),
-        (lambda: Walk(space=spaces.Sequence(spaces.Discrete(2))), {}, "variable size"),
+        (lambda: Walk(space=listed), {}, "variable size"),
+        (
+            lambda: Walk(
+                space=spaces.Dict(a=spaces.Discrete(2), b=spaces.Tuple([spaces.Text(3), listed]))
+            ),
+            {},
+            r"variable size \(b: 1: Sequence\), which no encoder reads",
+        ),
         (lambda: Walk(space=3), {}, "not a Gymnasium space"),
         (lambda: Walk(actions=spaces.Dict(a=spaces.Discrete(2))), {}, "wrap it to one of these"),
         (lambda: Walk(actions=spaces.Box(0, 3, (1,), np.int64)), {}, "use a float dtype"),

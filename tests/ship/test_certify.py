@@ -138,7 +138,8 @@ def judged(run, **changes):
     agent = Agent.load(run)
     told = history(agent.metrics, agent.spaces.limits)
     evaluation = agent.evaluate(episodes=12, seed=3)
-    return replace(card.CardInputs(run, agent, evaluation, 3, told, None, {}, agent.run), **changes)
+    inputs = card.CardInputs(run, str(run), agent, evaluation, 3, told, None, {}, agent.run)
+    return replace(inputs, **changes)
 
 
 @pytest.mark.parametrize(("cost", "answer"), [(0.0, "yes"), (9.0, "no"), (1.5, "undecided")])

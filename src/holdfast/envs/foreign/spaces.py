@@ -16,6 +16,15 @@ from numpy.typing import NDArray
 from holdfast.envs.base import ActionSpace, Floats
 
 
+def _variable(space: Any) -> str:
+    """The kind of a space of variable size; in a Dict or Tuple, with the name of the part."""
+    parts: Any = getattr(space, "spaces", {})
+    for name, part in parts.items() if isinstance(parts, Mapping) else enumerate(parts):
+        if not part.is_np_flattenable:
+            return f"{name}: {_variable(part)}"
+    return type(space).__name__
+
+
 def flat_observation_space(space: Any, label: str) -> spaces.Box:
     """The Box of shape (O,) of `flat_observation`."""
     if not is_space(space):
@@ -25,8 +34,8 @@ def flat_observation_space(space: Any, label: str) -> spaces.Box:
         )
     if not space.is_np_flattenable:
         raise ValueError(
-            f"Env {label} has observations of variable size ({type(space).__name__}), which an MLP "
-            "cannot read: wrap it so that it returns a Box, Discrete, Dict or Tuple of fixed size."
+            f"Env {label} has observations of variable size ({_variable(space)}), which no encoder "
+            "reads: wrap it so that it returns a Box, Discrete, Dict or Tuple of fixed size."
         )
     flat = cast("spaces.Box", spaces.flatten_space(space))
     dtype = _float_of(flat)
