@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the paper's studies: ours from results/studies, beside the published runs.
+"""The page of the paper's studies: our runs beside the published ones.
 
     holdfast bench evidence/studies.toml --out runs/studies
     python evidence/proof.py keep runs/studies results/studies
@@ -7,6 +7,8 @@
 
 The last line writes docs/studies.md between its marks, and draws its pictures, from the runs that
 are kept now: none, some or all of them. It names what is missing and the command that runs it.
+What a study shares with the reproduction (C-TRPO itself, and single seeds of its rivals) is read
+from results/reproduction: the same preset, steps and schedule.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kept import Outcome, column, not_run, outcomes
+from kept import Outcome, all_cells, column, not_run, outcomes
 from tables import Rows, markdown, number, short
 
 ROOT = Path(__file__).parents[1]
@@ -108,6 +110,18 @@ def published_at(file: Path, steps: int) -> list[Outcome]:
         label = f"{name} {sigma:g}" if name == "c-trpo-noise" else name
         found.append(Outcome(task, label, int(seed), *map(float, numbers), np.nan, np.nan))
     return found
+
+
+def own_runs(results: Path) -> list[Outcome]:
+    """Kept runs of the studies, and those of the reproduction that are points of a study."""
+    labels = {label for study in STUDIES for _, label, _ in study.points}
+    tasks = {cell.run.env for cell in all_cells("studies")}
+    shared = [
+        run
+        for run in outcomes(results / "reproduction", STEPS)
+        if run.label in labels and run.task in tasks
+    ]
+    return [*outcomes(results / "studies", STEPS), *shared]
 
 
 def members(runs: Sequence[Outcome], task: str, label: str) -> list[Outcome]:
@@ -200,7 +214,7 @@ def told(
 
 def headline(folder: Path, theirs: Sequence[Outcome]) -> str:
     """The paper's C-TRPO at its full length, beside the published seeds."""
-    ours = outcomes(folder, LAST) if folder.exists() else []
+    ours = outcomes(folder, LAST)
     if not ours:
         return "*No run of it is kept yet.*\n"
     rows = [["task", "seeds", *HEADS]]
@@ -224,11 +238,10 @@ def parts(
     results: Path, theirs: Mapping[int, Sequence[Outcome]], images: Path, page: Path
 ) -> dict[str, str]:
     """Mark → what stands there."""
-    folder = results / "studies"
-    ours = outcomes(folder, STEPS) if folder.exists() else []
+    ours = own_runs(results)
     found = {s.name: told(s, ours, theirs.get(STEPS, ()), images, page) for s in STUDIES}
     found["headline"] = headline(results / "headline", theirs.get(LAST, ()))
-    found["missing"] = missing([folder, results / "headline"])
+    found["missing"] = missing([results / "studies", results / "headline"])
     return found
 
 

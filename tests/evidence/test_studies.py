@@ -15,6 +15,10 @@ sys.path.insert(0, str(ROOT / "evidence"))
 import kept  # noqa: E402
 import studies  # noqa: E402
 
+from holdfast.bench import suite  # noqa: E402
+from holdfast.run import from_json  # noqa: E402
+from holdfast.settings import leaves  # noqa: E402
+
 
 def write_run(folder: Path, cell, value: float) -> None:
     place = folder / cell.name
@@ -38,7 +42,7 @@ def test_without_runs_everything_is_named(tmp_path: Path, page: Path) -> None:
     studies.write(tmp_path / "results", page)
     text = page.read_text()
     assert text.count("No run of it is kept yet") == 6 and "](images/" not in text
-    assert "`holdfast bench evidence/studies.toml --only /SafetyAntVelocity-v1`: 19 runs" in text
+    assert "`holdfast bench evidence/studies.toml --only /SafetyAntVelocity-v1`: 16 runs" in text
     assert "evidence/headline.toml" in text and not list((tmp_path / "images").iterdir())
 
 
@@ -71,9 +75,10 @@ def test_some_and_all_runs(tmp_path: Path, page: Path) -> None:
 
 
 def test_published_runs_stand_beside_ours(tmp_path: Path, page: Path, published: Path) -> None:
-    grid = [c for c in kept.all_cells("studies") if c.run.env == "SafetyAntVelocity-v1"]
-    for cell in grid:
-        write_run(tmp_path / "results" / "studies", cell, 50.0)
+    for folder in ("studies", "reproduction"):
+        for cell in kept.all_cells(folder):
+            if cell.run.env == "SafetyAntVelocity-v1":
+                write_run(tmp_path / "results" / folder, cell, 50.0)
     studies.write(tmp_path / "results", page, published / "paper_runs.parquet")
     text = page.read_text()
     row = next(line for line in text.splitlines() if line.startswith("| AntVelocity | C-TRPO |"))
@@ -82,10 +87,49 @@ def test_published_runs_stand_beside_ours(tmp_path: Path, page: Path, published:
     assert re.search(r"\| AntVelocity \| 0.1 \| 0 \| – \| \d+ \(", text)  # the withdrawn β
 
 
-def test_every_point_of_a_study_is_in_its_suite() -> None:
-    cells = {cell.label for cell in kept.all_cells("studies")}
+def shared_cells() -> list[suite.Cell]:
+    """Cells of the reproduction that are points of a study."""
+    labels = {label for study in studies.STUDIES for _, label, _ in study.points}
+    tasks = {cell.run.env for cell in kept.all_cells("studies")}
+    grid = kept.all_cells("reproduction")
+    return [cell for cell in grid if cell.label in labels and cell.run.env in tasks]
+
+
+def test_every_point_of_a_study_is_in_one_suite() -> None:
     points = {label for study in studies.STUDIES for _, label, _ in study.points} - {""}
-    assert points == cells
+    grid = kept.all_cells("studies")
+    assert points == {cell.label for cell in [*grid, *shared_cells()]}
+    assert not {cell.name for cell in grid} & {cell.name for cell in shared_cells()}
+
+
+def test_runs_of_both_folders_stand_in_one_table(tmp_path: Path, page: Path) -> None:
+    """One seed of CPO on HalfCheetah is the reproduction's, two are the studies'."""
+    for folder in ("studies", "reproduction"):
+        for cell in kept.all_cells(folder):
+            if cell.label in ("cpo", "p3o"):
+                write_run(tmp_path / "results" / folder, cell, 1.0 + cell.run.seed)
+    studies.write(tmp_path / "results", page)
+    text = page.read_text()
+    assert "| HalfCheetahVelocity | CPO | 3 | 1001 (1 .. 2001) |" in text
+    assert "| PointGoal1 | CPO | 1 | 1 |" in text
+    assert "| Hopper" not in text  # no task of the studies
+
+
+def differing(recorded: object, cell: suite.Cell) -> set[str]:
+    """Settings in which a kept run differs from what its cell would run today."""
+    pairs = zip(leaves(from_json(recorded)), leaves(cell.run), strict=True)
+    return {new.path for old, new in pairs if old != new}
+
+
+def test_shared_runs_have_todays_settings() -> None:
+    """C-TRPO's were made before `schedule_steps`: none of its rates follows a schedule."""
+    found = ROOT / "results" / "reproduction"
+    for cell in shared_cells():
+        recorded = kept.read(found / cell.name / "run.json")["run"]
+        late = {"schedule_steps"} if cell.run.name == "c-trpo" else set[str]()
+        assert differing(recorded, cell) <= late, cell.name
+        assert cell.run.algorithm.landing == 0 if late else True
+        assert differing({**recorded, "lam": 0.9}, cell) - late == {"lam"}  # the control
 
 
 def test_the_page_tells_what_results_hold() -> None:
