@@ -14,7 +14,6 @@ sys.path.insert(0, str(ROOT / "evidence"))
 
 import kept  # noqa: E402
 import studies  # noqa: E402
-
 from holdfast.bench import suite  # noqa: E402
 from holdfast.run import from_json  # noqa: E402
 from holdfast.settings import leaves  # noqa: E402
