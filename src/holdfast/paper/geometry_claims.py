@@ -27,7 +27,6 @@ from holdfast.tabular.occupancy import (
 from holdfast.tabular.trust import bregman_divergence, update
 
 BETAS = (1e-3, 1.0, 100.0)
-DECREASING = (1.0, 1e-2, 1e-5)
 FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 """Weights of a first and a second derivative of eighth order."""
@@ -155,11 +154,14 @@ def nested_in_beta(
 
 
 def large_beta(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
-    """Largest share of a slack spent by updates at β = 1e6."""
+    """Largest share of a slack spent at β = 1e6, or at a larger one if the radius pays for more."""
     old, worst = evaluate(cmdp, policy), 0.0
+    on = np.isfinite(cmdp.cost_limit)
+    slack = old.slack[on]
     for radius in choice.radii(0.05):
-        step = update(cmdp, policy, radius, "ctrpo", replace(choice.geometry(), beta=1e6))
-        on = np.isfinite(cmdp.cost_limit)
+        least = [psi(choice.geometry().potential, slack, x * slack).min() for x in (-5e-4, 5e-4)]
+        beta = max(1e6, radius / min(least))
+        step = update(cmdp, policy, radius, "ctrpo", replace(choice.geometry(), beta=beta))
         worst = max(worst, float(np.abs(step.spent[on] / old.slack[on]).max(initial=0.0)))
     return worst
 
@@ -198,15 +200,28 @@ def plain_steps(
     return float(np.abs(limit - exact).max())
 
 
+def nearly_cpo(
+    cmdp: FiniteCMDP, old: ExactValues, radius: float, choice: Choice, missing: float
+) -> float:
+    """β of at most 1e-5 at which a C-TRPO update lacks at most this share of the gain of CPO's.
+
+    The mixture of the old policy and CPO's with a share 1 − ε has at most 1 − ε of its KL and
+    predicted costs. So it lies in the region if β Σ Ψ((1 − ε) δ_b) ≤ ε δ; it has 1 − ε of the gain.
+    """
+    slack = old.slack[choice.geometry().weights(cmdp) > 0.0]
+    price = float(np.sum(psi(choice.geometry().potential, slack, (1.0 - missing) * slack)))
+    return min(1e-5, missing * radius / price) if price > 0.0 else 1e-5
+
+
 def falling_beta(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
     """As β falls to 0 the gain rises to that of CPO's update: largest step back, or last gap."""
-    worst = 0.0
+    worst, old, shape = 0.0, evaluate(cmdp, policy), choice.geometry().barrier
     for radius in choice.radii(0.01, 0.3):
         goal = update(cmdp, policy, radius, "cpo").gain
-        shape = choice.geometry().barrier
-        gains = [update(cmdp, policy, radius, "ctrpo", Geometry(b, shape)).gain for b in DECREASING]
+        betas = (1.0, 1e-2, nearly_cpo(cmdp, old, radius, choice, 5e-5))
+        gains = [update(cmdp, policy, radius, "ctrpo", Geometry(b, shape)).gain for b in betas]
         back = -np.diff([*gains, goal])
         worst = max(worst, float(back.max()), goal - gains[-1])
     return worst
