@@ -309,7 +309,13 @@ def test_a_choice_replaces_the_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("beta", "barrier", "radius"),
-    [(0.3, "log", 0.02), (10.0, "entropy", 0.5), (None, "reciprocal", None)],
+    [
+        (0.3, "log", 0.02),
+        (10.0, "entropy", 0.5),
+        (0.01, "entropy", None),
+        (None, "reciprocal", None),
+        (10.0, "reciprocal", 0.5),
+    ],
 )
 def test_claims_hold_with_another_weight_barrier_and_radius(
     beta: float | None, barrier: str, radius: float | None

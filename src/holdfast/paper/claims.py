@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.paper.geometry_claims import GEOMETRY, Check, Choice, nearly_cpo
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
-from holdfast.tabular.flow import direction, flow, natural_gradient
+from holdfast.tabular.flow import Geometry, direction, flow, natural_gradient
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, tied_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
@@ -92,10 +92,22 @@ def strong_duality(
     return abs(lagrangian_bound(cmdp, best.multiplier) - best.reward_return)
 
 
+def above_rounding(cmdp: FiniteCMDP, policy: Floats, geometry: Geometry, time: float) -> float:
+    """This time, halved until the slacks are above 1e-10 on the mirror path.
+
+    With x log x and a small β a slack decays exponentially; at 1e-16 it is rounding of b − V_c.
+    """
+    while np.any(cmdp.cost_limit - mirror_path(cmdp, policy, [time], geometry).cost_return < 1e-10):
+        time *= 0.5
+    return time
+
+
 def mirror_identity(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    times, geometry = [1.0, 5.0], choice.geometry(0.5, "log")
+    geometry = choice.geometry(0.5, "log")
+    time = above_rounding(cmdp, policy, geometry, 5.0)
+    times = [0.2 * time, time]
     path = flow(cmdp, policy, times, geometry, tolerance=1e-9)
     return float(np.abs(path.policy - mirror_path(cmdp, policy, times, geometry).policy).max())
 
@@ -107,9 +119,10 @@ def invariance(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choic
         (choice.geometry(0.1, "log"), 20.0),
         (choice.geometry(1.0, "entropy"), 3.0),
     ):
-        path = flow(cmdp, policy, np.linspace(0.0, time, 21), geometry, tolerance=1e-8)
+        end = above_rounding(cmdp, policy, geometry, time)
+        path = flow(cmdp, policy, np.linspace(0.0, end, 21), geometry, tolerance=1e-8)
         crossed = np.any(path.cost_return >= cmdp.cost_limit)
-        missed = max(missed, 1.0 if crossed else 1.0 - float(path.time[-1]) / time)
+        missed = max(missed, 1.0 if crossed else 1.0 - float(path.time[-1]) / end)
     return missed
 
 
@@ -140,8 +153,12 @@ def projection_limit(
 def no_limit_without_need(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """Number of limits that are tight at the flow's end although not at all optima."""
-    late = mirror_path(cmdp, policy, [3e3], choice.geometry())
+    """Number of limits that are tight at the flow's end although not at all optima.
+
+    β is at least 0.3: x log x leaves slacks of the order e^(−1/β), and rounding hides smaller ones.
+    """
+    geometry = choice.geometry()
+    late = mirror_path(cmdp, policy, [3e3], replace(geometry, beta=max(geometry.beta, 0.3)))
     avoidable = ~tight_on_face(cmdp, optimum(cmdp))
     return float(np.sum((cmdp.cost_limit - late.cost_return[-1])[avoidable] < 1e-6))
 

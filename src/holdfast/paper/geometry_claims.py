@@ -97,9 +97,10 @@ def _mirror_error(
     first = evaluate(cmdp, softmax(np.log(second.policy) + along))
     d1, d2 = first.occupancy, second.occupancy
     slope = safe_mirror_gradient(cmdp, d2, geometry)
-    mirror = safe_mirror(cmdp, d1, geometry) - safe_mirror(cmdp, d2, geometry)
-    bregman = mirror - float(np.sum(slope * (d1 - d2)))
-    return abs(bregman - bregman_divergence(cmdp, first, second, geometry))
+    values = [safe_mirror(cmdp, d, geometry) for d in (d1, d2)]
+    bregman = values[0] - values[1] - float(np.sum(slope * (d1 - d2)))
+    error = abs(bregman - bregman_divergence(cmdp, first, second, geometry))
+    return error / max(1.0, *map(abs, values))  # the rounding of a difference of such values
 
 
 def surrogate_gradient(
@@ -171,12 +172,9 @@ def reduced_radius(
 ) -> float:
     """How far the KL of an update is above δ(β) = δ − Σ β Ψ, or below it if the divergence is δ."""
     old, geometry, worst = evaluate(cmdp, policy), choice.geometry(), 0.0
-    beta = geometry.weights(cmdp)
-    on = beta > 0.0
     for radius in choice.radii(0.01, 0.1):
         step = update(cmdp, policy, radius, "ctrpo", geometry)
-        price = psi(geometry.potential, old.slack[on], step.spent[on])
-        left = radius - float(np.sum(beta[on] * price))
+        left = radius - _price(cmdp, old, step.spent, geometry)
         kl = mean_kl(step.policy, old.policy, old.visits)
         used_up = step.divergence > radius * (1.0 - 1e-6)
         worst = max(worst, abs(kl - left) if used_up else kl - left)
@@ -267,13 +265,19 @@ def _along(
 
 def _surrogate(cmdp: FiniteCMDP, old: ExactValues, new: ExactValues, geometry: Geometry) -> float:
     """D̄_C(π ‖ π_k)."""
+    spent = policy_advantage(old, old.adv_c, new.policy)
+    return mean_kl(new.policy, old.policy, old.visits) + _price(cmdp, old, spent, geometry)
+
+
+def _price(cmdp: FiniteCMDP, old: ExactValues, spent: Floats, geometry: Geometry) -> float:
+    """Σ β Ψ of predicted costs [K]; one that uses its slack up to rounding is not beyond it."""
     beta = geometry.weights(cmdp)
     on = beta > 0.0
-    spent = policy_advantage(old, old.adv_c[on], new.policy)
-    # Rounding of an update that ends on the limit is not beyond it.
-    near = np.isclose(spent, old.slack[on], rtol=1e-9, atol=0.0)
-    price = psi(geometry.potential, old.slack[on], np.where(near, old.slack[on], spent))
-    return mean_kl(new.policy, old.policy, old.visits) + float(np.sum(beta[on] * price))
+    slack = old.slack[on]
+    near = np.isclose(spent[on], slack, rtol=1e-9, atol=0.0)
+    return float(
+        np.sum(beta[on] * psi(geometry.potential, slack, np.where(near, slack, spent[on])))
+    )
 
 
 def _curvature(cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry) -> Floats:
