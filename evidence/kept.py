@@ -22,6 +22,7 @@ import numpy as np
 
 from holdfast.bench.suite import Cell, cells, label_of, load_suite, shipped
 from holdfast.records.rows import read_rows
+from tables import markdown, short
 
 RECORDS = ("run.json", "progress.csv", "done.json")
 EXPERIMENTS = ("benchmark", "ablation")
@@ -179,3 +180,21 @@ def not_run(folder: Path) -> dict[str, list[Cell]]:
         if not (folder / cell.name / "done.json").exists():
             found.setdefault(f"{whole} --only /{cell.run.env}", []).append(cell)
     return found
+
+
+def not_run_text(results: Path) -> str:
+    """What is missing, and the command for it; what is finished stays as it is."""
+    missing = not_run(results)
+    if not missing:
+        return f"Nothing of `results/{results.name}` is missing.\n"
+    rows = [["not run", "seeds", "command"]]
+    for command, own in missing.items():
+        seeds: dict[str, list[str]] = defaultdict(list)
+        for cell in own:
+            seeds[cell.label].append(str(cell.run.seed))
+        same: dict[str, list[str]] = defaultdict(list)
+        for name, numbers in seeds.items():
+            same[", ".join(numbers)].append(name)
+        for numbers, names in same.items():
+            rows.append([f"{short(own[0].run.env)}: {', '.join(names)}", numbers, f"`{command}`"])
+    return markdown(rows)

@@ -24,7 +24,7 @@ import numpy as np
 from cells import cells_table, compared, draw_cells, half_and_whole
 from holdfast.records.statistics import Array, Estimate, bootstrap, iqm
 from intervals import student, welch
-from kept import Outcome, column, grouped, keep, logs, not_run, outcomes, published
+from kept import Outcome, column, grouped, keep, logs, not_run_text, outcomes, published
 from paired import DEFAULT, WHITE, again, beside, crossings, demo, finals, screened, slow
 from picture import PUBLISHED, draw, draw_noise
 from tables import Rows, markdown, number, short
@@ -106,24 +106,6 @@ def aggregate(ours: Sequence[Outcome], theirs: Sequence[Outcome], ends: Sequence
 def filled(rows: Rows) -> str:
     """A table that may still be empty."""
     return markdown(rows) if len(rows) > 1 else "Not run yet.\n"
-
-
-def not_run_text(results: Path) -> str:
-    """What is missing, and the command for it; what is finished stays as it is."""
-    missing = not_run(results)
-    if not missing:
-        return f"Nothing of `results/{results.name}` is missing.\n"
-    rows = [["not run", "seeds", "command"]]
-    for command, own in missing.items():
-        seeds: dict[str, list[str]] = defaultdict(list)
-        for cell in own:
-            seeds[cell.label].append(str(cell.run.seed))
-        same: dict[str, list[str]] = defaultdict(list)
-        for name, numbers in seeds.items():
-            same[", ".join(numbers)].append(name)
-        for numbers, names in same.items():
-            rows.append([f"{short(own[0].run.env)}: {', '.join(names)}", numbers, f"`{command}`"])
-    return markdown(rows)
 
 
 def short_table(ours: Sequence[Outcome]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the paper's studies: ours from results/studies, beside the published runs.
+"""The page of the paper's studies: our runs beside the published ones.
 
     holdfast bench evidence/studies.toml --out runs/studies
     python evidence/proof.py keep runs/studies results/studies
@@ -7,6 +7,8 @@
 
 The last line writes docs/studies.md between its marks, and draws its pictures, from the runs that
 are kept now: none, some or all of them. It names what is missing and the command that runs it.
+What a study shares with the reproduction (C-TRPO itself, and single seeds of its rivals) is read
+from results/reproduction: the same preset, steps and schedule.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kept import Outcome, column, not_run, outcomes
+from kept import Outcome, all_cells, column, not_run_text, outcomes
 from tables import Rows, markdown, number, short
 
 ROOT = Path(__file__).parents[1]
@@ -110,6 +112,18 @@ def published_at(file: Path, steps: int) -> list[Outcome]:
     return found
 
 
+def own_runs(results: Path) -> list[Outcome]:
+    """Kept runs of the studies, and those of the reproduction that are points of a study."""
+    labels = {label for study in STUDIES for _, label, _ in study.points}
+    tasks = {cell.run.env for cell in all_cells("studies")}
+    shared = [
+        run
+        for run in outcomes(results / "reproduction", STEPS)
+        if run.label in labels and run.task in tasks
+    ]
+    return [*outcomes(results / "studies", STEPS), *shared]
+
+
 def members(runs: Sequence[Outcome], task: str, label: str) -> list[Outcome]:
     return [run for run in runs if label and (run.task, run.label) == (task, label)]
 
@@ -170,6 +184,9 @@ def draw(study: Study, ours: Sequence[Outcome], theirs: Sequence[Outcome], file:
             if metric == "cost":
                 axis.axhline(LIMIT, color="#c2410c", ls="--", lw=1)
                 axis.set_yscale("symlog", linthresh=50.0)
+                low, high = axis.get_ylim()
+                axis.set_yticks([y for y in (0, 10, 25, 50, 100, 300, 1000) if low <= y <= high])
+                axis.yaxis.set_major_formatter("{x:g}")
             if metric == "smooth":
                 axis.set_yscale("symlog", linthresh=10.0)
                 axis.set_ylim(bottom=-1.0)
@@ -178,29 +195,68 @@ def draw(study: Study, ours: Sequence[Outcome], theirs: Sequence[Outcome], file:
             axis.set_xlim(-0.5, len(study.points) - 0.5)
             axis.spines[["top", "right"]].set_visible(False)
             if len(study.points[0][0]) > 5:
-                axis.tick_params(axis="x", rotation=25)
+                for label in axis.get_xticklabels():
+                    label.set(rotation=25, ha="right", rotation_mode="anchor")
     for axis in axes[-1]:
         axis.set_xlabel(study.axis, fontsize=9)
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
+def at_the_end(study: Study, tasks: Sequence[str], theirs: Sequence[Outcome]) -> Rows:
+    """What the paper's figure shows: published runs at their ends, mean (lowest .. highest)."""
+    rows = [["task", study.axis, *METRICS.values()]]
+    for task in tasks:
+        for word, _, name in study.points:
+            if others := members(theirs, task, name):
+                rows.append([short(task), word, *(spread(others, metric) for metric in METRICS)])
+    return rows
+
+
+def agreement(study: Study, ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> str:
+    """How many of our means lie in the range of the published seeds beside them."""
+    inside: list[bool] = []
+    for task in tasks_of(study, ours):
+        for _, label, name in study.points:
+            mine, others = members(ours, task, label), members(theirs, task, name)
+            for metric in METRICS if mine and others else ():
+                known = column(others, metric)
+                inside.append(min(known) <= float(np.mean(column(mine, metric))) <= max(known))
+    return (
+        f"{sum(inside)} of our {len(inside)} means that have published seeds beside them lie in "
+        "their range.\n"
+        if inside
+        else ""
+    )
+
+
 def told(
-    study: Study, ours: Sequence[Outcome], theirs: Sequence[Outcome], images: Path, page: Path
+    study: Study,
+    ours: Sequence[Outcome],
+    theirs: Mapping[int, Sequence[Outcome]],
+    images: Path,
+    page: Path,
 ) -> str:
     """The generated part of a study's section; its picture is drawn, or removed."""
     file = images / f"study-{study.name}.png"
-    if not tasks_of(study, ours):
+    tasks = tasks_of(study, ours)
+    if not tasks:
         file.unlink(missing_ok=True)
         return "*No run of it is kept yet.*\n"
-    draw(study, ours, theirs, file)
+    early = theirs.get(STEPS, ())
+    draw(study, ours, early, file)
     where = file.relative_to(page.parent).as_posix()
     words = f"{study.axis}: return, cost and regret"
-    return f"![{words}]({where})\n\n{markdown(rows_of(study, ours, theirs))}"
+    texts = [f"![{words}]({where})\n", markdown(rows_of(study, ours, early))]
+    texts += [text for text in (agreement(study, ours, early),) if text]
+    ends = at_the_end(study, tasks, theirs.get(LAST, ()))
+    if len(ends) > 1:
+        texts += ["In the paper, at 10 million steps (mean of five seeds):\n", markdown(ends)]
+    return "\n".join(texts)
 
 
 def headline(folder: Path, theirs: Sequence[Outcome]) -> str:
     """The paper's C-TRPO at its full length, beside the published seeds."""
-    ours = outcomes(folder, LAST) if folder.exists() else []
+    ours = outcomes(folder, LAST)
     if not ours:
         return "*No run of it is kept yet.*\n"
     rows = [["task", "seeds", *HEADS]]
@@ -210,25 +266,15 @@ def headline(folder: Path, theirs: Sequence[Outcome]) -> str:
     return markdown(rows)
 
 
-def missing(folders: Sequence[Path]) -> str:
-    """What has not run, and the command that runs it."""
-    lines: list[str] = []
-    for folder in folders:
-        for command, cells in not_run(folder).items():
-            names = sorted({f"{cell.label} (seed {cell.run.seed})" for cell in cells})
-            lines.append(f"- `{command}`: {len(cells)} runs, {', '.join(names)}")
-    return "\n".join(lines) + "\n" if lines else "Nothing: every cell has run.\n"
-
-
 def parts(
     results: Path, theirs: Mapping[int, Sequence[Outcome]], images: Path, page: Path
 ) -> dict[str, str]:
     """Mark → what stands there."""
-    folder = results / "studies"
-    ours = outcomes(folder, STEPS) if folder.exists() else []
-    found = {s.name: told(s, ours, theirs.get(STEPS, ()), images, page) for s in STUDIES}
+    ours = own_runs(results)
+    found = {study.name: told(study, ours, theirs, images, page) for study in STUDIES}
     found["headline"] = headline(results / "headline", theirs.get(LAST, ()))
-    found["missing"] = missing([folder, results / "headline"])
+    folders = (results / "studies", results / "headline")
+    found["missing"] = "\n".join(map(not_run_text, folders))
     return found
 
 

@@ -13,8 +13,18 @@ import paper_page  # noqa: E402
 
 def test_the_page_is_current() -> None:
     text = paper_page.PAGE.read_text()
-    assert paper_page.filled(text) == text, "run python evidence/paper_page.py"
-    assert paper_page.filled(text.replace("Theorem 4.4", "Theorem 9")) == text  # a stale one is not
+    shown = paper_page.on_page(text)
+    assert set(shown) == set(paper_page.EVERYWHERE | paper_page.WITH_MANY_OPTIMA)
+    assert paper_page.filled(text, shown) == text, "run python evidence/paper_page.py"
+    stale = text.replace("Theorem 4.4", "Theorem 9")
+    assert paper_page.filled(stale, shown) == text  # a stale one is not
+
+
+def test_a_claim_that_fails_is_shown_as_one() -> None:
+    shown = paper_page.on_page(paper_page.PAGE.read_text())
+    rows = paper_page.claims({**shown, "Φ_K induces D_K": 0.1})
+    assert {row[0] for row in rows[1:] if row[4] != "holds"} == {"Φ_K induces D_K"}
+    assert all(row[5] for row in rows)  # each has its control
 
 
 def test_every_erratum_has_its_test_and_every_test_its_erratum() -> None:

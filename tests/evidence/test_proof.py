@@ -81,19 +81,19 @@ def test_what_has_not_run_is_named_with_its_command(tmp_path):
     assert sum(map(len, missing.values())) == 39 and len(missing) == 8
     assert "holdfast bench ours --only /SafetyHalfCheetahVelocity-v1" in missing
     assert first not in {cell.name for own in missing.values() for cell in own}
-    told = proof.not_run_text(target)
+    told = kept.not_run_text(target)
     assert "| HalfCheetahVelocity: c-trpo | 31, 32, 33, 34 | `holdfast bench ours --only" in told
     assert "| PointGoal1: c-trpo | 30, 31, 32, 33, 34 |" in told
     for cell in (cell for own in missing.values() for cell in own):
         (target / cell.name).mkdir()
         (target / cell.name / "done.json").write_text("{}")
-    assert kept.not_run(target) == {} and "Nothing" in proof.not_run_text(target)
+    assert kept.not_run(target) == {} and "Nothing" in kept.not_run_text(target)
 
 
 def test_a_suite_that_has_no_folder_yet_is_all_not_run(tmp_path):
     missing = kept.not_run(tmp_path / "reproduction")
     assert sum(map(len, missing.values())) == 72 and len(missing) == 8
-    told = proof.not_run_text(tmp_path / "reproduction")
+    told = kept.not_run_text(tmp_path / "reproduction")
     assert "| AntVelocity: c-trpo-no-hysteresis, cpo, p3o | 0 |" in told
     assert kept.not_run(tmp_path / "no-suite") == {}
 

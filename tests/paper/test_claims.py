@@ -8,11 +8,13 @@ claim must then fail, on the toy as well as on random CMDPs.
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from holdfast.own_barrier import use_barrier
 from holdfast.paper import claims
 from holdfast.paper.geometry_claims import Choice, safe_mirror_gradient
 from holdfast.tabular.barrier import psi
@@ -87,7 +89,12 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
         "another barrier",
         lambda cmdp, found, geometry: direction(cmdp, found, Geometry(1.0, "log")),
     ),
-    ("rank-K formula solves the constrained Gramian", "paper.claims.direction", "sign", pushed_out),
+    (
+        "rank-K formula solves the constrained Gramian",
+        "paper.claims.direction",
+        "the barrier with the wrong sign",
+        pushed_out,
+    ),
     (
         "escort and log-linear policies move the same way",
         "paper.claims.log_linear",
@@ -123,19 +130,19 @@ CONTROLS: list[tuple[str, str, str, Callable[..., Any]]] = [
     (
         "the flow never leaves the interior of the safe set",
         "tabular.flow.direction",
-        "sign",
+        "the barrier with the wrong sign",
         pushed_out,
     ),
     (
         "the flow never leaves the interior of the safe set",
         "tabular.flow.direction",
-        "NPG",
+        "no barrier",
         unguarded,
     ),
     (
         "the flow never leaves the interior of the safe set",
         "tabular.flow.direction",
-        "costs",
+        "a direction of no metric",
         wandering,
     ),
     (
@@ -294,8 +301,28 @@ def test_every_claim_has_a_control() -> None:
     assert {claim.text for claim in found} == {text for text, *_ in CONTROLS}
 
 
-def test_claims_hold_with_another_weight_barrier_and_radius() -> None:
+def test_a_choice_replaces_the_defaults() -> None:
     choice = Choice(beta=0.3, barrier="log", radius=0.02)
     assert choice.geometry(1.0) == Geometry(0.3, "log") and choice.radii(0.1, 0.2) == (0.02,)
-    found = claims.check_claims(0, seed=1, choice=choice)
+    assert Choice().geometry(0.5) == Geometry(0.5) and Choice().radii(0.1, 0.2) == (0.1, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("beta", "barrier", "radius"),
+    [
+        (0.3, "log", 0.02),
+        (10.0, "entropy", 0.5),
+        (0.01, "entropy", None),
+        (None, "reciprocal", None),
+        (10.0, "reciprocal", 0.5),
+    ],
+)
+def test_claims_hold_with_another_weight_barrier_and_radius(
+    beta: float | None, barrier: str, radius: float | None
+) -> None:
+    """Limits in β and time are taken as far as the barrier needs: 1/x is dear near its limit."""
+    own = Path(__file__).parents[2] / "docs" / "examples" / "barriers.py"
+    name = use_barrier(f"{own}:reciprocal") if barrier == "reciprocal" else barrier
+    choice = Choice(beta, name, radius)
+    found = claims.check_claims(1, seed=1, choice=choice)
     assert [claim for claim in found if not claim.holds] == []

@@ -22,12 +22,14 @@ from holdfast.tabular.occupancy import (
     gradient,
     mean_kl,
     occupancy,
+    policy_advantage,
     softmax,
 )
 from holdfast.tabular.trust import bregman_divergence, update
 
 NEAR = np.logspace(-12.0, 0.0, 200)
 FAR = two_action_policy(0.3, 0.1)
+NPG = Geometry(0.0)
 CMDP = random_cmdp(np.random.default_rng(3), 6, 3, 2)
 
 
@@ -174,6 +176,41 @@ def test_the_step_length_has_a_factor_two() -> None:
     model = lambda u: 0.5 * float(u @ metric @ u)
     assert model(np.sqrt(2.0 * delta / size) * x) == pytest.approx(delta, rel=1e-12)
     assert model(np.sqrt(delta / size) * x) == pytest.approx(delta / 2.0, rel=1e-12)
+
+
+def test_the_quadratic_constraint_has_a_half() -> None:
+    """Printed: uᵀGu ≤ δ. The KL of a short step is ½ uᵀGu, so δ would be used by half."""
+    found = evaluate(toy(), FAR)
+    metric = constrained_gramian(toy(), FAR, np.zeros(1))
+    u = 1e-3 * direction(toy(), found, NPG).reshape(-1)
+    moved = softmax(np.log(FAR) + u.reshape(FAR.shape))
+    size, kl = float(u @ metric @ u), mean_kl(moved, FAR, found.visits)
+    assert kl == pytest.approx(0.5 * size, rel=1e-2) and kl < 0.6 * size
+
+
+def test_the_barriers_hessian_alone_is_not_the_gramian() -> None:
+    """Printed: H_φ equals the Gramian. It is H_KL + β H_φ; β H_φ has rank one."""
+    found = evaluate(CMDP, uniform_policy(CMDP))
+    weight = np.array([POTENTIALS["entropy"].curvature(found.slack)[0], 0.0])
+    whole, kl = (constrained_gramian(CMDP, found.policy, w) for w in (weight, 0.0 * weight))
+    cost = gradient(CMDP, found.policy, CMDP.cost[0]).reshape(-1)
+    np.testing.assert_allclose(whole - kl, weight[0] * np.outer(cost, cost), atol=1e-12)
+    assert np.linalg.matrix_rank(whole - kl, tol=1e-9) == 1 < np.linalg.matrix_rank(whole, tol=1e-9)
+
+
+def test_the_policy_advantage_is_of_the_new_policy_under_the_old() -> None:
+    """Printed once: 𝔸^{π'}(π). It predicts −(V(π') − V(π)), so that the bound fails."""
+    old = evaluate(toy(), FAR)
+    step = update(toy(), FAR, 1e-4, "ctrpo", Geometry(1.0))
+    new = evaluate(toy(), step.policy)
+    rise = new.reward_return - old.reward_return
+    factor = np.sqrt(2.0 * step.kl) * toy().gamma / (1.0 - toy().gamma)
+    printed = float(policy_advantage(new, new.adv_r, old.policy))
+    right = float(policy_advantage(old, old.adv_r, new.policy))
+    error = lambda adv, policy: factor * np.abs(np.sum(policy * adv, axis=1)).max()
+    assert abs(rise - right) <= error(old.adv_r, new.policy)
+    assert printed == pytest.approx(-rise, rel=0.1) and printed < 0.0 < rise
+    assert abs(rise - printed) > error(new.adv_r, old.policy)
 
 
 def test_only_the_interior_is_invariant() -> None:

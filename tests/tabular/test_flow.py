@@ -235,3 +235,10 @@ def test_starts_are_checked() -> None:
         Geometry(barrier="square")
     with pytest.raises(ValueError, match="one for each"):
         ascend(toy(), START, Geometry((1.0, 2.0)))
+
+
+def test_a_flow_that_rounding_stops_is_refused() -> None:
+    """With a small β the slack of x log x decays to e^(−t/β); at 1e-16 it is rounding."""
+    with pytest.raises(ValueError, match=r"up to times\[0\]=5: a slack became as small as"):
+        flow(toy(), START, [5.0], Geometry(0.01), tolerance=1e-9)
+    assert flow(toy(), START, [0.1], Geometry(0.01)).cost_return[-1, 0] < 0.2

@@ -39,9 +39,9 @@ def load(source: str, gamma: float | None = None) -> FiniteCMDP:
 
 def choice(beta: float | None, barrier: str | None, radius: float | None) -> Choice:
     """The chosen geometry, checked; a user's barrier is imported."""
-    for name, value in (("beta", beta), ("radius", radius)):
+    for name, value, usual in (("beta", beta, "1"), ("radius", radius, "0.01")):
         if value is not None and not 0.0 < value < float("inf"):
-            raise ValueError(f"--{name} {value} must be positive and finite; 1 is usual for beta.")
+            raise ValueError(f"--{name} {value} must be positive and finite; {usual} is usual.")
     if barrier is not None and barrier not in POTENTIALS:
         from holdfast.own_barrier import use_barrier
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.paper.geometry_claims import GEOMETRY, Check, Choice
+from holdfast.paper.geometry_claims import GEOMETRY, Check, Choice, nearly_cpo
 from holdfast.tabular.best_response import lagrangian_bound
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
-from holdfast.tabular.flow import direction, flow, natural_gradient
+from holdfast.tabular.flow import Geometry, direction, flow, natural_gradient
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, tied_cmdp, uniform_policy
 from holdfast.tabular.lp import interior_policy, optimum
@@ -20,9 +20,10 @@ from holdfast.tabular.occupancy import (
     evaluate,
     gradient,
     occupancy,
+    policy_of,
 )
 from holdfast.tabular.parameters import escort, log_linear
-from holdfast.tabular.trust import update
+from holdfast.tabular.trust import bregman_divergence, update
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,22 @@ def strong_duality(
     return abs(lagrangian_bound(cmdp, best.multiplier) - best.reward_return)
 
 
+def above_rounding(cmdp: FiniteCMDP, policy: Floats, geometry: Geometry, time: float) -> float:
+    """This time, halved until the slacks are above 1e-10 on the mirror path.
+
+    With x log x and a small β a slack decays exponentially; at 1e-16 it is rounding of b − V_c.
+    """
+    while np.any(cmdp.cost_limit - mirror_path(cmdp, policy, [time], geometry).cost_return < 1e-10):
+        time *= 0.5
+    return time
+
+
 def mirror_identity(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    times, geometry = [1.0, 5.0], choice.geometry(0.5, "log")
+    geometry = choice.geometry(0.5, "log")
+    time = above_rounding(cmdp, policy, geometry, 5.0)
+    times = [0.2 * time, time]
     path = flow(cmdp, policy, times, geometry, tolerance=1e-9)
     return float(np.abs(path.policy - mirror_path(cmdp, policy, times, geometry).policy).max())
 
@@ -106,17 +119,27 @@ def invariance(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choic
         (choice.geometry(0.1, "log"), 20.0),
         (choice.geometry(1.0, "entropy"), 3.0),
     ):
-        path = flow(cmdp, policy, np.linspace(0.0, time, 21), geometry, tolerance=1e-8)
+        end = above_rounding(cmdp, policy, geometry, time)
+        path = flow(cmdp, policy, np.linspace(0.0, end, 21), geometry, tolerance=1e-8)
         crossed = np.any(path.cost_return >= cmdp.cost_limit)
-        missed = max(missed, 1.0 if crossed else 1.0 - float(path.time[-1]) / time)
+        missed = max(missed, 1.0 if crossed else 1.0 - float(path.time[-1]) / end)
     return missed
 
 
 def convergence(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    late = mirror_path(cmdp, policy, [2e4], choice.geometry(0.1, "log"))
-    return abs(optimum(cmdp).reward_return - float(late.reward_return[-1]))
+    """What V_r lacks of the optimum at time 2e4, or later where the barrier is dear.
+
+    On the mirror path t (V_r(d) − V_r(d_t)) ≤ D_C(d ‖ d_0) for every safe d, such as a mixture of
+    the optimum with a little of the start.
+    """
+    best, geometry, old = optimum(cmdp), choice.geometry(0.1, "log"), evaluate(cmdp, policy)
+    little = min(0.5, 4e-4 / max(best.reward_return - old.reward_return, 1e-300))
+    mixture = (1.0 - little) * best.occupancy + little * old.occupancy
+    price = bregman_divergence(cmdp, evaluate(cmdp, policy_of(mixture)), old, geometry)
+    late = mirror_path(cmdp, policy, [max(2e4, price / 4e-4)], geometry)
+    return abs(best.reward_return - float(late.reward_return[-1]))
 
 
 def projection_limit(
@@ -130,17 +153,24 @@ def projection_limit(
 def no_limit_without_need(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
-    """Number of limits that are tight at the flow's end although not at all optima."""
-    late = mirror_path(cmdp, policy, [3e3], choice.geometry())
+    """Number of limits that are tight at the flow's end although not at all optima.
+
+    β is at least 0.3: x log x leaves slacks of the order e^(−1/β), and rounding hides smaller ones.
+    """
+    geometry = choice.geometry()
+    late = mirror_path(cmdp, policy, [3e3], replace(geometry, beta=max(geometry.beta, 0.3)))
     avoidable = ~tight_on_face(cmdp, optimum(cmdp))
     return float(np.sum((cmdp.cost_limit - late.cost_return[-1])[avoidable] < 1e-6))
 
 
 def cpo_limit(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
     """Largest difference in gain, over regions with and without a limit across them."""
-    radii, small = choice.radii(0.01, 0.3), replace(choice.geometry(), beta=1e-5)
-    gain = lambda *method: np.array([update(cmdp, policy, r, *method).gain for r in radii])
-    return float(np.abs(gain("cpo", choice.geometry()) - gain("ctrpo", small)).max())
+    worst, old = 0.0, evaluate(cmdp, policy)
+    for radius in choice.radii(0.01, 0.3):
+        small = replace(choice.geometry(), beta=nearly_cpo(cmdp, old, radius, choice, 5e-4))
+        goal = update(cmdp, policy, radius, "cpo", choice.geometry()).gain
+        worst = max(worst, abs(goal - update(cmdp, policy, radius, "ctrpo", small).gain))
+    return worst
 
 
 def performance_bounds(

@@ -27,7 +27,6 @@ from holdfast.tabular.occupancy import (
 from holdfast.tabular.trust import bregman_divergence, update
 
 BETAS = (1e-3, 1.0, 100.0)
-DECREASING = (1.0, 1e-2, 1e-5)
 FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 """Weights of a first and a second derivative of eighth order."""
@@ -98,9 +97,10 @@ def _mirror_error(
     first = evaluate(cmdp, softmax(np.log(second.policy) + along))
     d1, d2 = first.occupancy, second.occupancy
     slope = safe_mirror_gradient(cmdp, d2, geometry)
-    mirror = safe_mirror(cmdp, d1, geometry) - safe_mirror(cmdp, d2, geometry)
-    bregman = mirror - float(np.sum(slope * (d1 - d2)))
-    return abs(bregman - bregman_divergence(cmdp, first, second, geometry))
+    values = [safe_mirror(cmdp, d, geometry) for d in (d1, d2)]
+    bregman = values[0] - values[1] - float(np.sum(slope * (d1 - d2)))
+    error = abs(bregman - bregman_divergence(cmdp, first, second, geometry))
+    return error / max(1.0, *map(abs, values))  # the rounding of a difference of such values
 
 
 def surrogate_gradient(
@@ -155,11 +155,14 @@ def nested_in_beta(
 
 
 def large_beta(cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice) -> float:
-    """Largest share of a slack spent by updates at β = 1e6."""
+    """Largest share of a slack spent at β = 1e6, or at a larger one if the radius pays for more."""
     old, worst = evaluate(cmdp, policy), 0.0
+    on = np.isfinite(cmdp.cost_limit)
+    slack = old.slack[on]
     for radius in choice.radii(0.05):
-        step = update(cmdp, policy, radius, "ctrpo", replace(choice.geometry(), beta=1e6))
-        on = np.isfinite(cmdp.cost_limit)
+        least = [psi(choice.geometry().potential, slack, x * slack).min() for x in (-5e-4, 5e-4)]
+        beta = max(1e6, radius / min(least))
+        step = update(cmdp, policy, radius, "ctrpo", replace(choice.geometry(), beta=beta))
         worst = max(worst, float(np.abs(step.spent[on] / old.slack[on]).max(initial=0.0)))
     return worst
 
@@ -169,12 +172,9 @@ def reduced_radius(
 ) -> float:
     """How far the KL of an update is above δ(β) = δ − Σ β Ψ, or below it if the divergence is δ."""
     old, geometry, worst = evaluate(cmdp, policy), choice.geometry(), 0.0
-    beta = geometry.weights(cmdp)
-    on = beta > 0.0
     for radius in choice.radii(0.01, 0.1):
         step = update(cmdp, policy, radius, "ctrpo", geometry)
-        price = psi(geometry.potential, old.slack[on], step.spent[on])
-        left = radius - float(np.sum(beta[on] * price))
+        left = radius - _price(cmdp, old, step.spent, geometry)
         kl = mean_kl(step.policy, old.policy, old.visits)
         used_up = step.divergence > radius * (1.0 - 1e-6)
         worst = max(worst, abs(kl - left) if used_up else kl - left)
@@ -198,15 +198,28 @@ def plain_steps(
     return float(np.abs(limit - exact).max())
 
 
+def nearly_cpo(
+    cmdp: FiniteCMDP, old: ExactValues, radius: float, choice: Choice, missing: float
+) -> float:
+    """β of at most 1e-5 at which a C-TRPO update lacks at most this share of the gain of CPO's.
+
+    The mixture of the old policy and CPO's with a share 1 − ε has at most 1 − ε of its KL and
+    predicted costs. So it lies in the region if β Σ Ψ((1 − ε) δ_b) ≤ ε δ; it has 1 − ε of the gain.
+    """
+    slack = old.slack[choice.geometry().weights(cmdp) > 0.0]
+    price = float(np.sum(psi(choice.geometry().potential, slack, (1.0 - missing) * slack)))
+    return min(1e-5, missing * radius / price) if price > 0.0 else 1e-5
+
+
 def falling_beta(
     cmdp: FiniteCMDP, policy: Floats, rng: np.random.Generator, choice: Choice
 ) -> float:
     """As β falls to 0 the gain rises to that of CPO's update: largest step back, or last gap."""
-    worst = 0.0
+    worst, old, shape = 0.0, evaluate(cmdp, policy), choice.geometry().barrier
     for radius in choice.radii(0.01, 0.3):
         goal = update(cmdp, policy, radius, "cpo").gain
-        shape = choice.geometry().barrier
-        gains = [update(cmdp, policy, radius, "ctrpo", Geometry(b, shape)).gain for b in DECREASING]
+        betas = (1.0, 1e-2, nearly_cpo(cmdp, old, radius, choice, 5e-5))
+        gains = [update(cmdp, policy, radius, "ctrpo", Geometry(b, shape)).gain for b in betas]
         back = -np.diff([*gains, goal])
         worst = max(worst, float(back.max()), goal - gains[-1])
     return worst
@@ -252,13 +265,19 @@ def _along(
 
 def _surrogate(cmdp: FiniteCMDP, old: ExactValues, new: ExactValues, geometry: Geometry) -> float:
     """D̄_C(π ‖ π_k)."""
+    spent = policy_advantage(old, old.adv_c, new.policy)
+    return mean_kl(new.policy, old.policy, old.visits) + _price(cmdp, old, spent, geometry)
+
+
+def _price(cmdp: FiniteCMDP, old: ExactValues, spent: Floats, geometry: Geometry) -> float:
+    """Σ β Ψ of predicted costs [K]; one that uses its slack up to rounding is not beyond it."""
     beta = geometry.weights(cmdp)
     on = beta > 0.0
-    spent = policy_advantage(old, old.adv_c[on], new.policy)
-    # Rounding of an update that ends on the limit is not beyond it.
-    near = np.isclose(spent, old.slack[on], rtol=1e-9, atol=0.0)
-    price = psi(geometry.potential, old.slack[on], np.where(near, old.slack[on], spent))
-    return mean_kl(new.policy, old.policy, old.visits) + float(np.sum(beta[on] * price))
+    slack = old.slack[on]
+    near = np.isclose(spent[on], slack, rtol=1e-9, atol=0.0)
+    return float(
+        np.sum(beta[on] * psi(geometry.potential, slack, np.where(near, slack, spent[on])))
+    )
 
 
 def _curvature(cmdp: FiniteCMDP, old: ExactValues, geometry: Geometry) -> Floats:

@@ -248,6 +248,11 @@ def flow(
             rtol=tolerance,
             atol=tolerance,
         )
+    if not len(solution.t):
+        raise ValueError(
+            f"the flow could not be integrated up to times[0]={when[0]:g}: a slack became as small "
+            "as rounding; give earlier times, or a larger beta."
+        )
     points = [evaluate(cmdp, parameters.policy(y.reshape(theta.shape))) for y in solution.y.T]
     return Trajectory.of(np.asarray(solution.t), points, str(solution.message))
 
