@@ -28,7 +28,7 @@ REGISTER = "src/holdfast/register.py"
 MODULES = "src/holdfast/**/*.py"
 HELP = (
     "src/holdfast/settings.py",
-    "src/holdfast/run.py",
+    "src/holdfast/run/fields.py",
     REGISTER,
     "src/holdfast/algorithms/*.py",
     "src/holdfast/cli/*.py",

@@ -44,7 +44,8 @@ from holdfast.keywords import SettingArguments
 from holdfast.own_barrier import settled
 from holdfast.process import versions
 from holdfast.records.rows import EVALUATIONS, Row, rows_until
-from holdfast.run import PresetName, Run, configure, divisible, make_run, to_json
+from holdfast.register import PresetName
+from holdfast.run import Run, configure, divisible, make_run, to_json
 from holdfast.runs.checkpoint import Which
 from holdfast.runs.consent import is_remembered, remember
 from holdfast.runs.evaluator import open_evaluator, refuse_given

@@ -23,7 +23,7 @@ def check():
 
 def test_pages_and_help_pass(check):
     files = check.checked()
-    assert {"docs/training.md", "CHANGELOG.md", "src/holdfast/run.py"} <= {
+    assert {"docs/training.md", "CHANGELOG.md", "src/holdfast/run/fields.py"} <= {
         str(file.relative_to(ROOT)) for file in files
     }
     found = [
@@ -101,7 +101,7 @@ def test_an_error_may_have_more_words_than_a_sentence_of_a_page(check):
 
 def test_codes_of_the_register_stand_in_pages_alone(check):
     field = 'class Run:\n    clip: str = ""\n    """Clip actions (D9)."""\n'
-    (fault,) = check.faults("src/holdfast/run.py", field)
-    assert fault.place == "src/holdfast/run.py:3" and "name the setting" in fault.reason
+    (fault,) = check.faults("src/holdfast/run/fields.py", field)
+    assert fault.place == "src/holdfast/run/fields.py:3" and "name the setting" in fault.reason
     assert not check.faults("page.md", "Clip actions (D9).")
     assert not check.faults(check.REGISTER, field)

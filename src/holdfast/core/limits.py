@@ -170,3 +170,20 @@ def parse_limit(given: object, name: str = "") -> Limit:
         return Limit(b, kind, share, off if budget else 0.0)
     except ValueError as error:
         raise ValueError(f"{called} cannot be kept: {error}") from None
+
+
+def refuse_number(name: str, limit: float) -> None:
+    """A limit on a mean must be a number that a mean can keep."""
+    if not limit >= 0 or limit == float("inf"):
+        raise ValueError(
+            f"the limit {name}={limit} must be a finite number that is not negative; "
+            "it bounds the mean cost of an episode."
+        )
+
+
+def plain_limits(limits: Mapping[str, object]) -> dict[str, float | str]:
+    """Limits as run.json keeps them; they may be given as numbers, texts or `Limit`s."""
+    for name, limit in limits.items():
+        if isinstance(limit, int | float):
+            refuse_number(name, limit)
+    return {name: parse_limit(limit, name).plain for name, limit in limits.items()}

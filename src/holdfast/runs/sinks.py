@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further outputs of an epoch's metrics beside progress.csv. They are only written, never read.
 
-TensorBoard  events with environment steps on the x-axis WandB        Weights & Biases (extra
-`wandb`)
+TensorBoard  events with environment steps on the x-axis
+WandB        Weights & Biases (extra `wandb`)
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from holdfast.envs.foreign.references import refuse_unnamed, refuse_untrusted
 from holdfast.envs.foreign.source import EnvSource
 from holdfast.envs.make import is_task, make_env
 from holdfast.own_barrier import ensure_barrier
-from holdfast.run import Run, divisible
+from holdfast.run import Run, check_costs, divisible
 
 FEWEST_EPISODES, FEWEST_EPOCHS, UNKNOWN_LENGTH = 20, 10, 1000
 """Targets for the length of epochs: episodes in an epoch, epochs in a run, and the assumed steps of
@@ -113,7 +113,7 @@ def resolve_limits(run: Run, env: VecEnv) -> NDArray[np.float64]:
             f"`holdfast check {named} --suggest-limit` shows what random actions cost."
         )
     known = {name: float(limit) for name, limit in limits.items() if limit is not None}
-    run.check_costs(known | {name: limit.bound for name, limit in kinds.items()})
+    check_costs(run, known | {name: limit.bound for name, limit in kinds.items()})
     return np.array([known[name] for name in env.cost_names])
 
 
