@@ -82,7 +82,8 @@ class Shown:
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_bar_moves_within_epochs_and_is_closed_once(kept, tmp_path, monkeypatch):
     bars = []
-    monkeypatch.setattr("holdfast.agent.training_bar", lambda *_: bars.append(Shown()) or bars[-1])
+    shown = lambda *_: bars.append(Shown()) or bars[-1]
+    monkeypatch.setattr("holdfast.agent.learning.training_bar", shown)
     sizes = SMALL | {"num_envs": 1}  # it is told every 64 steps of each
     out = tmp_path / "run" if kept else None
     agent = Agent("c-trpo", **sizes).learn("probe/Speed-v0", 400, out=out)
@@ -96,7 +97,7 @@ def test_a_bar_moves_within_epochs_and_is_closed_once(kept, tmp_path, monkeypatc
 def test_a_bar_is_closed_where_the_folder_is_refused(tmp_path, monkeypatch):
     (tmp_path / "mine").touch()
     bar = Shown()
-    monkeypatch.setattr("holdfast.agent.training_bar", lambda *_: bar)
+    monkeypatch.setattr("holdfast.agent.learning.training_bar", lambda *_: bar)
     with pytest.raises(ValueError, match="not empty"):
         Agent("c-trpo", **SMALL).learn("probe/Speed-v0", 200, out=tmp_path)
     assert bar.told == ["closed"]

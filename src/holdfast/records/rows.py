@@ -9,7 +9,7 @@ counts. A row with another number of fields than the header is an error.
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +70,12 @@ def rows_until(file: Path, epoch: int) -> list[dict[str, float | int]]:
             f"{file.name} has no column 'epoch': remove it, or restore its first line."
         )
     return [row for row in rows if row["epoch"] <= epoch]
+
+
+def columns_of(rows: Sequence[Row]) -> dict[str, Array]:
+    """Rows as columns; NaN where a row has no such number."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([float(row.get(name, np.nan)) for row in rows]) for name in names}
 
 
 def _whole_lines(file: Path) -> tuple[list[str], list[str]]:

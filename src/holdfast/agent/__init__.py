@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python interface: construct, learn, predict, evaluate, save, load.
 
-This file is long because it is the whole public interface. Each method documents its arguments and
-calls the function that does the work.
+This file is whole because it is the public interface; half of it documents arguments. The work is
+done in `next_run` (from arguments to a run), `learning` (epochs with their displays and files) and
+`trained` (a policy as a value).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Never, Unpack
@@ -18,51 +20,51 @@ from typing import Any, Never, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.agent.learning import Outputs, train_agent
+from holdfast.agent.next_run import (
+    Arguments,
+    is_alone,
+    named,
+    plain_settings,
+    refuse_unused_limit,
+    run_elsewhere,
+)
+from holdfast.agent.trained import Trained
 from holdfast.algorithms import Algorithm
-from holdfast.bars import FilmBar, training_bar
+from holdfast.bars import FilmBar
 from holdfast.cluster.storage import add_epoch, local_copy
-from holdfast.envs.acting import Actor, action_map
+from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.costs import CostFunction
-from holdfast.envs.foreign.references import is_other, is_unnamed
-from holdfast.envs.foreign.source import EnvSource, name_env, name_function
-from holdfast.envs.foreign.spaces import read_observations, to_native
-from holdfast.envs.functional.source import is_functional
-from holdfast.envs.make import is_given, is_vectorised, num_envs_of
+from holdfast.envs.foreign.references import is_unnamed
+from holdfast.envs.foreign.source import EnvSource
+from holdfast.envs.make import is_given
 from holdfast.files import CheckpointError
-from holdfast.judge.evaluate import (
-    CostBound,
-    Evaluation,
-    Limits,
-    OnEpisodes,
-    evaluate,
-    evaluation_limits,
-    limits_elsewhere,
-)
-from holdfast.judge.perturb import Perturbation, perturbed
+from holdfast.judge.evaluate import CostBound, Evaluation, Limits, OnEpisodes, evaluate
+from holdfast.judge.perturb import Perturbation
 from holdfast.keywords import SettingArguments
-from holdfast.own_barrier import settled
-from holdfast.process import versions
-from holdfast.records.rows import EVALUATIONS, Row, rows_until
+from holdfast.records.rows import EVALUATIONS, Row, columns_of, rows_until
 from holdfast.register import PresetName
-from holdfast.run import Run, configure, divisible, make_run, to_json
+from holdfast.run import Run, configure
 from holdfast.runs.checkpoint import Which
 from holdfast.runs.consent import is_remembered, remember
-from holdfast.runs.evaluator import open_evaluator, refuse_given
+from holdfast.runs.evaluator import refuse_given
 from holdfast.runs.folder import Folder, create, load_state, open_folder
 from holdfast.runs.plot import plot_columns
-from holdfast.runs.sinks import Sink, TensorBoard, WandB, closed_after
-from holdfast.runs.space_json import describe_space
-from holdfast.runs.training import train_in_folder, write_run
-from holdfast.ship.export import Agreement, Portable, export
+from holdfast.runs.training import write_run
+from holdfast.ship.export import Agreement, export
 from holdfast.ship.film import PLOTS, Film, choose
 from holdfast.ship.film.views import open_view
-from holdfast.train import Epoch, train
+from holdfast.train import Epoch
 from holdfast.train.environment import Given, Spaces, open_env, with_fitting_epochs
-from holdfast.train.state import State, actor_of
+from holdfast.train.state import State
 
-ALONE = "One environment, because an instance cannot be copied; pass its class or id to train "
-"with more."
+__all__ = ["Agent"]
+
+ALONE = (
+    "One environment, because an instance cannot be copied; pass its class or id to train "
+    "with more."
+)
 
 
 class Agent:
@@ -84,10 +86,8 @@ class Agent:
                 f"Agent takes one algorithm and then settings by name, not {others[0]!r:.80}: "
                 "write Agent('c-trpo').learn(ENV)."
             )
-        self._settings = settled(_plain(settings))
-        self.run: Run = make_run(algorithm, preset, **self._settings)
-        self._algorithm = algorithm
-        self._preset: PresetName | None = preset
+        self._arguments = Arguments(algorithm, preset, plain_settings(settings))
+        self.run: Run = self._arguments.run()
         self.spaces: Spaces | None = None
         self.state: State | None = None
         self._rows: list[dict[str, float | int]] = []
@@ -98,7 +98,7 @@ class Agent:
         self._given: Given = (None, None)
         """Environment and cost function, as they were passed to `learn`."""
         self._trusted = False
-        self._sampling: tuple[State | None, int, Iterator[Any]] | None = None
+        self._sampling: tuple[State, int, Iterator[Any]] | None = None
         """The state and the number of observations for which the noise stream was made."""
 
     @property
@@ -117,14 +117,12 @@ class Agent:
 
         NaN where an epoch has no such number.
         """
-        return _columns(self._rows)
+        return columns_of(self._rows)
 
     def plot(self, path: str | Path = "progress.png") -> Path:
         """Draw return, cost against limit and regret; .png, .svg or .pdf."""
-        _, spaces = self._trained()
-        judged = _columns(self.evaluations)
-        target, limits = Path(path), spaces.limits
-        return plot_columns(self.history(), self.run, limits, target, "this agent", judged)
+        judged, limits = columns_of(self.evaluations), self._trained().spaces.limits
+        return plot_columns(self.history(), self.run, limits, Path(path), "this agent", judged)
 
     def certify(self, out: str | Path | None = None, **how: Any) -> tuple[Path, Path]:
         """Judge the policy and write a model card; returns the paths of card.html and card.json.
@@ -187,49 +185,29 @@ class Agent:
             raise ValueError(
                 f"total_steps={total_steps} must be a number of environment steps, at least 1."
             )
-        env, cost = self._sources(env, cost)
-        run = self._next_run((env, cost), int(total_steps), _plain(settings))
+        given = self._sources(env, cost)
+        run = self._next_run(given, int(total_steps), plain_settings(settings))
         self._trusted |= trust_env
-        refuse_given(run, (env, cost))
-        envs = open_env(run, env, cost, trusted=self._trusted)
-        self._given, self._trusted = (env, cost), True  # its code was named or allowed
-        if self.state is None and self._preset is None and "epoch_steps" not in settings:
-            run = run if "epoch_steps" in self._settings else with_fitting_epochs(run, envs)
+        refuse_given(run, given)
+        envs = open_env(run, *given, trusted=self._trusted)
+        self._given, self._trusted = given, True  # its code was named or allowed
+        if self.state is None and self._arguments.fits_epochs(settings):
+            run = with_fitting_epochs(run, envs)
         with ExitStack() as opened:
-            if not is_given(env):
+            if not is_given(given[0]):
                 opened.callback(envs.close)
             spaces = Spaces.of(run, envs)
-            self._adopt(run, spaces)
-            begin = self.state.epoch * self.run.epoch_steps if self.state else 0
-            shown: list[Sink] = []
-            opened.enter_context(closed_after(shown))
-            about = ALONE if self._is_alone(env) else ""
-            bar = training_bar(self.run, envs, spaces.limits, begin, about) if progress else None
-            on_progress = bar.advance if bar else None
-            if bar is not None:
-                shown.append(bar)
-            if tensorboard is not None:
-                shown.append(TensorBoard(Path(tensorboard), begin))
-            if out is not None:
-                folder = self._folder(Path(out), envs)
-                self._place = folder.path
-                if wandb is not None:
-                    shown.append(WandB(wandb, folder.path, to_json(self.run)))
-                source = env, cost
-                epochs = train_in_folder(folder, envs, shown, self.state, on_progress, source)
-                judge = None
-            else:
-                epochs = train(self.run, envs, self.state, on_progress)
-                judge = open_evaluator(self.run, spaces, (env, cost))
-            if judge is not None:
-                opened.callback(judge.close)
-            for epoch in opened.enter_context(closing(epochs)):
-                for sink in shown if out is None else ():  # in a folder it comes before saving
-                    sink.write(epoch.env_steps, epoch.metrics)
+            if self.state is not None:
+                self._trained().refuse_to_continue(run, spaces)
+            self.run, self.spaces = run, spaces
+            place = None if out is None else partial(self._folder, Path(out), envs)
+            about = ALONE if is_alone(given[0]) else ""
+            outputs = Outputs(progress, about, tensorboard, wandb, place)
+            epochs = train_agent(run, spaces, envs, self.state, given, outputs)
+            for epoch, judged in opened.enter_context(closing(epochs)):
                 self.state = epoch.state
                 self._rows.append(epoch.metrics)
-                if judge is not None and judge(epoch) is not None:
-                    self.evaluations.append(judge.rows[-1])
+                self.evaluations += [] if judged is None else [judged]
                 if callback is not None and callback(epoch) is False:
                     break
         if out is not None and self.state is not None:
@@ -243,40 +221,15 @@ class Agent:
             raise ValueError("learn needs an environment, such as learn('probe/Speed-v0').")
         return before[0] if env is None else env, before[1] if cost is None else cost
 
-    @staticmethod
-    def _is_alone(env: object) -> bool:
-        """Whether it is a single instance, which cannot be copied; a functional environment can be
-        batched.
-        """
-        return is_given(env) and not is_vectorised(env) and not is_functional(env)
-
     def _next_run(self, given: Given, steps: int, settings: dict[str, Any]) -> Run:
-        known: dict[str, Any] = {}
-        env, cost = given
-        settings = settled(settings)
-        if env is not None and env is not self._given[0]:
-            known["env"], known["env_args"] = name_env(env)
-        if env is not None and is_vectorised(env):
-            known["num_envs"] = num_envs_of(env)
-        elif self._is_alone(env) and "num_envs" not in self._settings:
-            known["num_envs"] = 1
-        if cost is not None:
-            known["cost"] = cost if isinstance(cost, str) else name_function(cost)
+        """The run of the next `learn`: a first one, or the run so far with more steps."""
+        known = named(given, self._given, self._arguments)
         if self.state is None:
-            settings = self._settings | known | {"steps": steps} | settings
-            count = settings.get("num_envs", 0)
-            if "epoch_steps" not in settings and isinstance(count, int):
-                if Run().epoch_steps != divisible(Run().epoch_steps, count):
-                    settings["epoch_steps"] = divisible(Run().epoch_steps, count)
-            run = make_run(self._algorithm, self._preset, **settings)
+            run = self._arguments.run(**(known | {"steps": steps} | settings))
         else:
             done = self.state.epoch * self.run.epoch_steps
             run = configure(self.run, **(known | {"steps": done + steps} | settings))
-        if run.limits and settings.get("cost_limit") is not None:
-            raise ValueError(
-                f"cost_limit={run.cost_limit} has no effect beside limits by name: "
-                f"give limits={dict.fromkeys(run.limits, run.cost_limit)}."
-            )
+        refuse_unused_limit(run, settings)
         return run
 
     def _folder(self, path: Path, batch: VecEnv) -> Folder:
@@ -288,18 +241,8 @@ class Agent:
             folder = Folder(path, self.run, spaces)
         if state is not None:
             write_run(folder, state, self.metrics, self.evaluations)
+        self._place = folder.path
         return folder
-
-    def _adopt(self, run: Run, spaces: Spaces) -> None:
-        """Store the environment's spaces; a state of other spaces cannot continue here."""
-        before = self.spaces
-        if self.state is not None and before is not None:
-            if not before.fits(spaces) or len(self.state.obs) != run.num_envs:
-                raise ValueError(
-                    "this agent learned on other spaces, constraints or num_envs and cannot "
-                    "continue here; make a new Agent."
-                )
-        self.run, self.spaces = run, spaces
 
     def predict(
         self,
@@ -327,20 +270,13 @@ class Agent:
         (b - cost so far) / b. It is a number for each such limit (in a batch, a row for each
         observation).
         """
-        spaces = self._trained()[1]
-        flat, single = read_observations(spaces.native_observation, obs)
-        flat = spaces.with_left(flat, budget)
-        actor = self.actor()
-        kept = actor.recall(memory, len(flat))
-        if noise is None and not deterministic:
-            noise = next(self._stream(len(flat)) if seed is None else actor.noise(seed, len(flat)))
-        given = None if noise is None else actor.fitting(noise, len(flat))
-        chosen, kept = actor.act(actor.view(flat, kept), given)
-        action = action_map(spaces.action, True)(chosen)
-        if spaces.native_action is not spaces.action:
-            action = to_native(spaces.native_action, action, True)
-        action, kept = (action[0], kept[0]) if single else (action, kept)
-        return (action, kept) if actor.network.memory else action
+
+        def draw(actor: Actor, count: int) -> Any:
+            if noise is not None or deterministic:
+                return noise
+            return next(self._stream(count) if seed is None else actor.noise(seed, count))
+
+        return self._trained().predict(obs, memory, budget, draw)
 
     def evaluate(
         self,
@@ -369,28 +305,14 @@ class Agent:
         until safety is proved or disproved. `on_progress` is called from time to time with the
         number of finished episodes and the verdict so far.
         """
-        state, spaces = self._trained()
-        run = self.run if env is None else self._elsewhere(env, env_args)
-        env, cost = self._sources(env, cost)
-        if perturb is not None:
-            run = replace(run, workers=1)  # whose simulators can be reached
-        envs = open_env(run, env, cost, to_evaluate=True, trusted=trust_env or self._trusted)
-        try:
-            spaces.refuse_other(Spaces.of(replace(run, limits=spaces.limits), envs))
-            if perturb is not None:
-                seen = np.sqrt(state.normaliser.var)
-                unit = np.ones_like(seen) if self.actor().normaliser is None else seen
-                unit[len(unit) - len(spaces.budgets) :] = (
-                    0.0  # the remaining budget is exact, without noise
-                )
-                envs = perturbed(envs, perturb, unit)
-            known = {**spaces.limits, **self.run.kinds}
-            if limits is None and is_other(self.run.env, run.env):
-                known = limits_elsewhere(spaces.limits, envs.facts.cost_limits, run.env)
+        policy = self._trained()
+        run = self.run if env is None else run_elsewhere(self.run, env, env_args)
+        given = self._sources(env, cost)
+        with policy.batch(run, given, trust_env or self._trusted, perturb) as envs:
             result = evaluate(
-                self.actor(),
+                policy.actor,
                 envs,
-                evaluation_limits(known, limits),
+                policy.limits(run.env, envs, limits),
                 episodes=episodes,
                 seed=seed,
                 deterministic=deterministic,
@@ -400,11 +322,8 @@ class Agent:
                 max_episodes=max_episodes,
                 on_progress=on_progress,
             )
-            longest = max((float(row.get("ep_length", 0.0)) for row in self._rows), default=0.0)
-            return replace(result, env=run.env, longest_length=longest)
-        finally:
-            if not is_given(env):
-                envs.close()
+        longest = max((float(row.get("ep_length", 0.0)) for row in self._rows), default=0.0)
+        return replace(result, env=run.env, longest_length=longest)
 
     def watch(
         self,
@@ -430,12 +349,11 @@ class Agent:
         the file; for an environment without pictures it is a plot. If drawing fails it raises
         `holdfast.ship.film.NotDrawn`.
         """
-        state, spaces = self._trained()
+        policy = self._trained()
         run = self.run if env is None else replace(self.run, env_args=dict(env_args or {}))
-        env, cost = self._sources(env, cost)
         film = Film(
-            actor_of(self.run, state),
-            spaces.limits,
+            policy.actor,
+            policy.spaces.limits,
             f"{self.run.name} on {self.run.env}",
             deterministic,
             self.run.cost_discount,
@@ -444,7 +362,7 @@ class Agent:
         )
         plain = path is not None and Path(path).suffix in PLOTS
         mode = "human" if path is None else "none" if plain else "rgb_array"
-        view = open_view(run, env, cost, mode, trust_env or self._trusted)
+        view = open_view(run, *self._sources(env, cost), mode, trust_env or self._trusted)
         try:
             ranked = lambda: film.by_cost(view, worst_of, seed)
             chosen = choose(episodes, seeds, worst_of, ranked, seed)
@@ -456,27 +374,15 @@ class Agent:
         finally:
             view.close()
 
-    def _elsewhere(self, env: EnvSource | VecEnv, args: Mapping[str, object] | None) -> Run:
-        """The run with another environment and its number of copies."""
-        name, own = name_env(env)
-        count = (
-            num_envs_of(env) if is_vectorised(env) else 1 if is_given(env) else self.run.num_envs
-        )
-        changes = {"env": name, "env_args": dict(own if args is None else args)}
-        return replace(self.run, num_envs=count, epoch_steps=count, **changes)
-
     def actor(self) -> Actor:
         """The policy in NumPy."""
-        return actor_of(self.run, self._trained()[0])
+        return self._trained().actor
 
     def _stream(self, count: int) -> Iterator[Any]:
         """The noise of sampled actions; its state is kept between calls."""
-        if (
-            self._sampling is None
-            or self._sampling[0] is not self.state
-            or self._sampling[1] != count
-        ):
-            self._sampling = self.state, count, self.noise(None, count)
+        state = self._trained().state
+        if self._sampling is None or self._sampling[0] is not state or self._sampling[1] != count:
+            self._sampling = state, count, self.noise(None, count)
         return self._sampling[2]
 
     def noise(self, seed: int | None = None, count: int = 1) -> Iterator[Any]:
@@ -492,30 +398,16 @@ class Agent:
         float64 with `double`. With `noise` it has a second input, the noise, and a second output,
         `sampled`.
         """
-        state, spaces = self._trained()
-        space = spaces.native_action
-        about = {
-            "algorithm": self.run.name,
-            "env": self.run.env,
-            "seed": self.run.seed,
-            "epoch": state.epoch,
-            "limits": spaces.limits | self.run.limits,
-            "budgets": {name: spaces.limits[name] for name in spaces.budgets},
-            "noise_time": state.noise.time,
-            "action_space": describe_space(space),
-            "holdfast": versions()["holdfast"],
-        }
-        observed, budgets = spaces.native_observation, spaces.budgets
-        portable = Portable(self.actor(), space, about, observed, budgets)
-        return export(portable, Path(path), double, noise)
+        return export(self._trained().portable(), Path(path), double, noise)
 
     def save(self, path: str | Path) -> None:
         """Write a run folder that `load`, `holdfast evaluate` and `holdfast resume` read.
 
         An earlier save of the same run is replaced; later epochs or another run are refused.
         """
-        state, spaces = self._trained()
-        write_run(Folder(Path(path), self.run, spaces), state, self.metrics, self.evaluations)
+        policy = self._trained()
+        folder = Folder(Path(path), policy.run, policy.spaces)
+        write_run(folder, policy.state, self.metrics, self.evaluations)
         self._place = Path(path)
         if self._trusted:
             remember(Path(path), self.run)
@@ -541,32 +433,12 @@ class Agent:
         agent = cls(folder.run.algorithm)
         agent.run, agent.spaces, agent.state = folder.run, folder.spaces, state
         agent._trusted = trust_env or is_remembered(folder.path)
-        agent._rows, agent._place = (
-            rows_until(folder.path / "progress.csv", state.epoch),
-            folder.path,
-        )
+        agent._rows = rows_until(folder.path / "progress.csv", state.epoch)
+        agent._place = folder.path
         agent.evaluations = [*rows_until(folder.path / EVALUATIONS, state.epoch)]
         return agent
 
-    def _trained(self) -> tuple[State, Spaces]:
+    def _trained(self) -> Trained:
         if self.state is None or self.spaces is None:
             raise ValueError("this agent has not learned yet; call learn(env, ...) or load it.")
-        return self.state, self.spaces
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[np.float64]]:
-    """Rows as columns; NaN where a row has no such number."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: np.array([float(row.get(name, np.nan)) for row in rows]) for name in names}
-
-
-def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Settings in the form of `make_run`: a single number of `limits` is the limit of the cost."""
-    plain: dict[str, Any] = dict(settings)
-    limit = plain.get("limits")
-    if isinstance(limit, int | float):
-        if plain.get("cost_limit") is not None:
-            raise ValueError(f"limits={limit} and cost_limit both limit the cost: give one.")
-        del plain["limits"]
-        plain["cost_limit"] = float(limit)
-    return plain
+        return Trained(self.run, self.spaces, self.state)
