@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from holdfast import Agent
+from holdfast.drawing.palette import BLUE
 from holdfast.records.rows import read_progress
 from holdfast.runs.checkpoint import saved_epochs
 from holdfast.ship.film import Address, Film
@@ -68,8 +69,8 @@ def curves(run: Path, epoch: int, limit: float) -> Image.Image:
         low, high = min(0.0, rows[name].min()), max(rows[name].max(), limit)
         axis.set(xlim=(0, steps[-1]), ylim=(low, 1.05 * high))
         axis.set_xlabel("million steps", fontsize=7)
-        axis.plot(steps[:epoch], rows[name][:epoch], color="#0b6fb3")
-        axis.plot(steps[epoch - 1], rows[name][epoch - 1], "o", color="#0b6fb3", ms=4)
+        axis.plot(steps[:epoch], rows[name][:epoch], color=BLUE)
+        axis.plot(steps[epoch - 1], rows[name][epoch - 1], "o", color=BLUE, ms=4)
         axis.set_title(title, fontsize=9)
         axis.tick_params(labelsize=7)
         axis.spines[["top", "right"]].set_visible(False)

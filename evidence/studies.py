@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.drawing.palette import BLUE
+from holdfast.drawing.palette import LIMIT as LIMIT_COLOUR
 from kept import Outcome, all_cells, column, not_run_text, outcomes
 from tables import Rows, markdown, number, short
 
@@ -179,10 +181,10 @@ def draw(study: Study, ours: Sequence[Outcome], theirs: Sequence[Outcome], file:
                     axis.plot([x + 0.14] * 2, [min(others), max(others)], color="#b0b0b0", lw=4)
                     axis.plot(x + 0.14, np.mean(others), "_", color="#505050", ms=9, mew=2)
                 if mine := column(members(ours, task, label), metric):
-                    axis.plot([x - 0.1] * len(mine), mine, "o", color="#0b6fb3", ms=4, alpha=0.8)
+                    axis.plot([x - 0.1] * len(mine), mine, "o", color=BLUE, ms=4, alpha=0.8)
                     axis.plot(x - 0.1, np.mean(mine), "_", color="#0b3f66", ms=13, mew=2)
             if metric == "cost":
-                axis.axhline(LIMIT, color="#c2410c", ls="--", lw=1)
+                axis.axhline(LIMIT, color=LIMIT_COLOUR, ls="--", lw=1)
                 axis.set_yscale("symlog", linthresh=50.0)
                 low, high = axis.get_ylim()
                 axis.set_yticks([y for y in (0, 10, 25, 50, 100, 300, 1000) if low <= y <= high])

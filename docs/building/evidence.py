@@ -72,23 +72,24 @@ def figures(runs: Sequence[Any], target: Path, stem: str) -> list[Path]:
 def figure(runs: Sequence[Any], metric: str, ink: Callable[[Any], Any]) -> Any:
     """Of one task: the IQM over the seeds and their range, the limit if it is of costs."""
     from matplotlib.colors import to_rgb
-    from matplotlib.figure import Figure
 
+    from holdfast.drawing.axes import draw_curve, draw_limit, figure_of
+    from holdfast.drawing.palette import METHODS
     from holdfast.report.curves import curves
-    from holdfast.report.figures import COLOURS
 
     drawn = curves(runs)
-    tint = dict(zip(sorted({label for label, _ in drawn}), COLOURS, strict=False))
-    made = Figure(figsize=(3.1, 2.1), layout="constrained")
-    axis = made.subplots()
+    tint = dict(zip(sorted({label for label, _ in drawn}), METHODS, strict=False))
+    made, axes = figure_of(1, 1, (3.1, 2.1))
+    axis = axes[0, 0]
     for (label, _), found in drawn.items():
         curve, colour = found[metric], ink(to_rgb(tint[label]))
-        steps = curve.steps / 1e6
-        axis.plot(steps, curve.value, color=colour, lw=1.3, label=label)
-        axis.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2)
+        band = curve.low, curve.high
+        draw_curve(
+            axis, curve.steps / 1e6, curve.value, colour, band, lw=1.3, label=label, shade=0.2
+        )
     axis.set_title(f"{plain(runs[0].task)}: {WORDS[metric]}", fontsize=9)
     for limit in runs[0].limits.values() if metric == "cost" else ():
-        axis.axhline(limit, color="#e0561f", ls="--", lw=1.2)
+        draw_limit(axis, limit, "#e0561f")  # visible on both themes
     if metric != "reward":
         axis.set_ylim(0, max(1.0, axis.get_ylim()[1]))
     if len(tint) > 1 and metric == "reward":

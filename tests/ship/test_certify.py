@@ -17,9 +17,10 @@ import pytest
 from holdfast import Agent
 from holdfast.cli import main
 from holdfast.core.limits import parse_limit
+from holdfast.drawing import svg
 from holdfast.records.excursions import Excursion, excursions
 from holdfast.records.statistics import cost_regret
-from holdfast.ship.certify import card, certify, charts, page, task
+from holdfast.ship.certify import card, certify, page, task
 from holdfast.ship.certify.history import history
 from small_runs import rows_without_clock
 
@@ -217,7 +218,7 @@ def test_several_constraints_are_told_apart(tmp_path):
     text = made[0].read_text()
     for words in ("mean cost of", ">heat: limit 9<", ">noise: limit 9.75<", "cost: heat, noise"):
         assert words in text, words
-    drawn = charts.curves(np.arange(3.0), np.ones((3, 1)), {"heat": 2.0}, "one", "cost")
+    drawn = svg.curves(np.arange(3.0), np.ones((3, 1)), {"heat": 2.0}, "one", "cost")
     assert ">limit 2<" in drawn and "heat" not in drawn  # the control: one needs no name
 
 

@@ -15,6 +15,7 @@ from holdfast import Agent, bars, cli, make_env, make_run, suggest_limit
 from holdfast.cli.options import parse_run
 from holdfast.cli.words import for_shell
 from holdfast.console import counted
+from holdfast.drawing import svg
 from holdfast.envs.check.facts import describe_batch
 from holdfast.envs.native.catalogue import summaries
 from holdfast.judge.verdict import verdict
@@ -22,7 +23,6 @@ from holdfast.records.find import labelled
 from holdfast.records.log import RunLog
 from holdfast.records.rows import costs_of
 from holdfast.records.zoo import ZooError, entry_of
-from holdfast.ship.certify import charts
 from holdfast.ship.certify.task import task_words
 from holdfast.ship.film.episode import Address, Episode
 from holdfast.ship.film.episode_plot import plot_episodes
@@ -258,7 +258,7 @@ def test_a_policy_that_the_zoo_lacks_gets_near_names(capsys, tmp_path, monkeypat
 @pytest.mark.parametrize("limit", [0.5, 3.0, 5.0, 20.0, 90.0])
 @pytest.mark.parametrize("mean", [0.4, 4.0, 5.5, 21.0, 75.0, 99.0])
 def test_no_line_of_a_histogram_crosses_a_label(limit, mean):
-    drawn = charts.histogram(np.linspace(0.0, 100.0, 50), limit, mean, "cost")
+    drawn = svg.histogram(np.linspace(0.0, 100.0, 50), limit, mean, "cost")
     lines = re.findall(r'<line class="(?:limit|mean)" x1="(\S+)" x2="\S+" y1="(\S+)"', drawn)
     texts = re.findall(
         r'<text class="(?:limit|mean)" x="(\S+)" y="(\S+)" text-anchor="(\w+)">([^<]+)', drawn
@@ -267,7 +267,7 @@ def test_no_line_of_a_histogram_crosses_a_label(limit, mean):
     for x, y, anchor, text in texts:
         wide = 7.5 * len(text)
         left = float(x) - (wide if anchor == "end" else 0)
-        assert 0 <= left and left + wide <= charts.WIDTH
+        assert 0 <= left and left + wide <= svg.WIDTH
         for at, top in lines:
             crossed = left <= float(at) <= left + wide and float(top) < float(y)
             assert not crossed, (text, "is crossed")

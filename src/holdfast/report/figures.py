@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.drawing import LIMIT, write_formats
+from holdfast.drawing.axes import draw_curve, draw_limit, figure_of, write_formats
+from holdfast.drawing.palette import INK, LIGHT, LIMIT, METHODS
 from holdfast.report.curves import CURVES, Curve
 from holdfast.report.finals import Pair
 from holdfast.report.html import limits, short
@@ -23,16 +24,12 @@ TITLES = {
     "regret": "normalised cost regret",
     "cost": "cost",
 }
-COLOURS = (
-    "#0b6fb3 #d9541e #12946a #b8408f #c78a00 #3aa6dd #6d4bc3 #8a6230 "
-    "#0e9aa0 #c9303e #5f8a12 #6b7280 #e0679d #27418f #83b52b #4c4238"
-).split()
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#e8e5de",
+    "grid.color": LIGHT["line"],
     "axes.axisbelow": True,
     "legend.frameon": False,
     "svg.fonttype": "none",
@@ -70,7 +67,7 @@ def write_figures(
 def colours(summary: Summary) -> dict[str, str]:
     """The page's colours: algorithms with results on all tasks come first."""
     ranked = sorted(summary.labels, key=lambda label: label in summary.partial)
-    return {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(ranked)}
+    return {label: METHODS[i % len(METHODS)] for i, label in enumerate(ranked)}
 
 
 def aggregate(summary: Summary) -> "Figure | None":
@@ -85,7 +82,7 @@ def aggregate(summary: Summary) -> "Figure | None":
     rows = [name for names in groups.values() for name in names]
     if not rows:
         return None
-    figure, axes = _subplots(1, 3, (9.0, 1.2 + 0.24 * len(rows)), sharey=True)
+    figure, axes = figure_of(1, 3, (9.0, 1.2 + 0.24 * len(rows)), sharey=True)
     tint, y = colours(summary), np.arange(len(rows), dtype=float)
     starts = np.cumsum([0, *(len(names) for names in groups.values())])
     for start in starts[1:-1]:
@@ -96,7 +93,7 @@ def aggregate(summary: Summary) -> "Figure | None":
             e, safe = printed(summary, name, metric), name in safest
             axis.barh(height, min(e.value, top), 0.66, color=tint[name], alpha=0.9 if safe else 0.4)
             if e.value <= top:
-                axis.plot([e.low, min(e.high, top)], [height] * 2, color="#1d2330", lw=1.2)
+                axis.plot([e.low, min(e.high, top)], [height] * 2, color=INK, lw=1.2)
             else:
                 axis.text(top, height, f"{e.value:.3g} ▸", ha="right", va="center", fontsize=7)
         title = TITLES[metric].removesuffix(" − 1" if summary.limit_at else "")
@@ -114,7 +111,7 @@ def pareto(summary: Summary) -> "Figure | None":
     """Return against regret with both intervals; hollow markers are not probably safe."""
     if not summary.aggregate:
         return None
-    figure, axes = _subplots(1, 1, (5.5, 3.6))
+    figure, axes = figure_of(1, 1, (5.5, 3.6))
     axis, tint = axes.flat[0], colours(summary)
     points: dict[str, tuple[float, float]] = {}
     for name, estimates in summary.aggregate.items():
@@ -157,12 +154,13 @@ def profiles(summary: Summary) -> "Figure | None":
     """Run-score distributions with pointwise 95 % bands."""
     if not summary.aggregate:
         return None
-    figure, axes = _subplots(1, 2, (9.0, 3.0), sharey=True)
+    figure, axes = figure_of(1, 2, (9.0, 3.0), sharey=True)
     tint = colours(summary)
     for axis, metric in zip(axes.flat, ("reward", "regret"), strict=True):
         for name, p in summary.profiles[metric].items():
-            axis.plot(p.thresholds, p.share, color=tint[name], lw=1.2, label=name)
-            axis.fill_between(p.thresholds, p.low, p.high, color=tint[name], alpha=0.06, lw=0)
+            draw_curve(
+                axis, p.thresholds, p.share, tint[name], (p.low, p.high), label=name, shade=0.06
+            )
         axis.set(xlabel=f"threshold τ of {TITLES[metric]}", ylim=(0, 1.02))
     axes.flat[0].set_ylabel("share of runs above τ")
     figure.legend(*axes.flat[1].get_legend_handles_labels(), loc="outside right center", fontsize=7)
@@ -175,18 +173,17 @@ def learning(
     names: Sequence[str] | None = None,
 ) -> "Figure":
     """Per task return, cost with its limit, and regret; IQM and the band of each curve."""
-    figure, axes = _subplots(len(summary.tasks), 3, (9.0, 1.9 * len(summary.tasks)))
+    figure, axes = figure_of(len(summary.tasks), 3, (9.0, 1.9 * len(summary.tasks)))
     tint, shown = colours(summary), summary.labels if names is None else names
     for row, task in zip(axes, summary.tasks, strict=True):
         for axis, metric in zip(row, CURVES, strict=True):
             here = [(n, drawn[n, task][metric]) for n in shown if (n, task) in drawn]
             for name, c in here:
-                dash = "--" if name in summary.partial else "-"
-                axis.plot(c.steps / 1e6, c.value, dash, color=tint[name], lw=1, label=name)
-                axis.fill_between(c.steps / 1e6, c.low, c.high, color=tint[name], alpha=0.08, lw=0)
+                style = {"ls": "--" if name in summary.partial else "-", "lw": 1, "label": name}
+                draw_curve(axis, c.steps / 1e6, c.value, tint[name], (c.low, c.high), **style)
             bounds = limits(summary, task) if metric == "cost" else []
             for bound in bounds:
-                axis.axhline(bound, color=LIMIT, ls="--", lw=1)
+                draw_limit(axis, bound)
             if here:
                 top = _reach([*(float(np.nanmax(c.high)) for _, c in here), *bounds])
                 low = min(0.0, -_reach([-float(np.nanmin(c.low)) for _, c in here]))
@@ -199,16 +196,6 @@ def learning(
     }
     figure.legend(named.values(), named.keys(), loc="outside upper center", ncol=5)
     return figure
-
-
-def _subplots(rows: int, columns: int, size: tuple[float, float], **options: Any):  # pyright: ignore[reportUnknownParameterType]
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)  # no window system, no global state
-    axes: np.ndarray[Any, np.dtype[Any]] = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, axes
 
 
 def _reach(values: Sequence[float]) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.drawing.palette import page_colours
 from holdfast.files import write_atomic
 from holdfast.records.log import Scalar
 from holdfast.records.statistics import Array, Estimate
@@ -29,7 +30,7 @@ def write_page(out: Path, data: dict[str, Any]) -> Path:
     scripts = "\n".join((page / name).read_text("utf-8") for name in SCRIPTS)
     parts = {
         "@TITLE@": html.escape(str(data["title"])),
-        "@STYLE@": (page / "page.css").read_text("utf-8"),
+        "@STYLE@": page_colours() + (page / "page.css").read_text("utf-8"),
         # Inside a script element only "<" could end the data early.
         "@DATA@": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
         "@SCRIPT@": f'(() => {{\n"use strict";\n{scripts}\n}})();',

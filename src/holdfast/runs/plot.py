@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.drawing import BLUE, CONSTRAINTS, GREY, RED
+from holdfast.drawing.axes import draw_curve, draw_limit, figure_of, open_frame
+from holdfast.drawing.palette import BLUE, CONSTRAINTS, GREY, LIMIT
 from holdfast.records.rows import read_evaluations, read_progress
 from holdfast.records.statistics import Array
 from holdfast.run import Run
@@ -33,8 +34,6 @@ def plot_columns(
     """The same from the columns of progress.csv and evaluations.csv; errors name the run as
     `called`.
     """
-    from matplotlib.figure import Figure
-
     ends = [""] if len(limits) == 1 else [f"/{name}" for name in limits]
     needed = "env_steps ep_return ep_return_raw ep_cost cost_regret cost_regret_raw".split()
     missing = [n for n in (*needed, *(f"ep_cost_raw{end}" for end in ends)) if n not in columns]
@@ -45,28 +44,20 @@ def plot_columns(
             f"progress.csv of {called} has no column '{missing[0]}'; restore it from a copy."
         )
     steps = columns["env_steps"] / 1e6
-    figure = Figure(figsize=(11, 3.4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    left.plot(steps, columns["ep_return_raw"], color=BLUE)
-    left.plot(steps, columns["ep_return"], color=GREY, lw=1)
+    figure, axes = figure_of(1, 3, (11, 3.4))
+    left, middle, right = axes[0]
+    draw_curve(left, steps, columns["ep_return_raw"], BLUE, lw=1.5)
+    draw_curve(left, steps, columns["ep_return"], GREY, lw=1)
     left.set_title("Return of an episode")
     for i, (name, limit) in enumerate(limits.items()):
         colour = CONSTRAINTS[i % len(CONSTRAINTS)]
         cost = columns[f"ep_cost_raw{ends[i]}"]  # what the regret sums
-        middle.plot(steps, cost, color=colour, label=name)
+        draw_curve(middle, steps, cost, colour, lw=1.5, label=name)
         if len(limits) == 1:
-            middle.plot(steps, columns["ep_cost"], color=GREY, lw=1)
-        middle.axhline(limit, color=RED if len(limits) == 1 else colour, ls="--", lw=1.2)
-        middle.annotate(
-            f"limit {limit:g}",
-            (steps[0], limit),
-            xytext=(2, 3),
-            textcoords="offset points",
-            fontsize=8,
-            color=RED if len(limits) == 1 else colour,
-        )
+            draw_curve(middle, steps, columns["ep_cost"], GREY, lw=1)
+        draw_limit(middle, limit, LIMIT if len(limits) == 1 else colour, labelled=True)
         middle.fill_between(
-            steps, limit, cost, where=(cost > limit).tolist(), color=RED, alpha=0.25
+            steps, limit, cost, where=(cost > limit).tolist(), color=LIMIT, alpha=0.25
         )
     middle.set_ylim(
         bottom=min(0.0, middle.get_ylim()[0]),
@@ -77,15 +68,14 @@ def plot_columns(
     if len(limits) > 1:
         middle.legend(frameon=False, fontsize=8)
     _draw_evaluations(judged, limits, left, middle)
-    right.plot(steps, columns["cost_regret_raw"], color=BLUE, label="of each epoch")
-    right.plot(steps, columns["cost_regret"], color=GREY, lw=1, label="smoothed, as published")
+    draw_curve(right, steps, columns["cost_regret_raw"], BLUE, lw=1.5, label="of each epoch")
+    draw_curve(right, steps, columns["cost_regret"], GREY, lw=1, label="smoothed, as published")
     right.set_ylim(bottom=0)
     right.legend(frameon=False, fontsize=8)
     right.set_title("Cost regret: Σ (cost − limit)₊")
-    for axes in (left, middle, right):
-        axes.set_xlabel("million environment steps")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25, lw=0.5)
+    for panel in (left, middle, right):
+        panel.set_xlabel("million environment steps")
+        open_frame(panel)
     figure.suptitle(f"{run.name} on {run.env}, seed {run.seed}", fontsize=11)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=150)

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import html
-import io
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from holdfast.drawing import LIMIT, SAFE, STOPPED
+from holdfast.drawing import svg
+from holdfast.drawing.palette import page_colours
 from holdfast.files import write_atomic
 from holdfast.run import Run, make_run
 from holdfast.settings import leaves
@@ -20,11 +20,13 @@ from holdfast.tune.study import Study, Trial, winner
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
-    "color:#1d2330;background:#fbfaf8}table{border-collapse:collapse;width:100%;font-size:14px}"
-    "td,th{padding:.25rem .6rem;border-bottom:1px solid #e4e1da;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}pre{background:#f1eee8;padding:.8rem;"
-    "overflow-x:auto}.best{background:#e3f2e9}.scroll{overflow-x:auto}svg{max-width:100%;"
-    "height:auto}.no{color:#c2410c}.yes{color:#1a8754}"
+    "color:var(--ink);background:var(--bg)}"
+    "table{border-collapse:collapse;width:100%;font-size:14px}"
+    "td,th{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:right}"
+    "td:first-child,th:first-child{text-align:left}pre{background:var(--chip);padding:.8rem;"
+    "overflow-x:auto}.best{background:var(--chip);font-weight:600}.scroll{overflow-x:auto}"
+    ".charts{display:flex;flex-wrap:wrap;gap:1rem}.charts svg{flex:1 1 22rem}"
+    ".no{color:var(--unsafe)}.yes{color:var(--safe)}"
 )
 
 
@@ -119,7 +121,7 @@ def write_page(out: Path, study: Study, trials: Sequence[Trial], proof: Sequence
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>{show(title)}</title><style>{STYLE}</style>{''.join(parts)}</html>\n"
+        f"<title>{show(title)}</title><style>{page_colours()}{svg.STYLE}{STYLE}</style>{''.join(parts)}</html>\n"
     )
     write_atomic(out / "study.html", page.encode())
     return out / "study.html"
@@ -172,23 +174,18 @@ def _picture(trials: Sequence[Trial]) -> str:
     done = [trial for trial in trials if trial.state == "complete"]
     if not done:
         return ""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    colours = [SAFE if trial.safe else LIMIT for trial in done]
-    left.scatter([t.excess for t in done], [t.value for t in done], c=colours, s=22)
-    left.axvline(0, color=LIMIT, ls="--", lw=1)
-    left.set(xlabel="excess above the allowed one", ylabel="return of the last quarter")
-    for trial in trials:
-        if trial.curve.size:
-            colour = SAFE if trial.safe else LIMIT if trial in done else STOPPED
-            right.plot(range(1, trial.curve.size + 1), trial.curve, color=colour, lw=1)
-    right.set(xlabel="epoch", ylabel="return (green: safe, grey: stopped)")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25, lw=0.5)
-    drawn = io.StringIO()
-    figure.savefig(drawn, format="svg")
-    text = drawn.getvalue()
-    return text[text.index("<svg") :]
+    colour = lambda trial: f"var(--{'safe' if trial.safe else 'unsafe'})"
+    dots = [(trial.excess, trial.value, colour(trial)) for trial in done]
+    curves = [
+        (
+            np.arange(1.0, trial.curve.size + 1),
+            np.asarray(trial.curve, np.float64),
+            colour(trial) if trial.safe or trial in done else "var(--soft)",
+        )
+        for trial in trials
+        if trial.curve.size
+    ]
+    across = "excess above the allowed one (green: safe)"
+    left = svg.scatter(dots, "Return against excess of each trial", across, "return, last quarter")
+    right = svg.lines(curves, {}, "Return of each trial", "epoch (grey: stopped)", "return")
+    return f'<div class="charts">{left}{right}</div>'

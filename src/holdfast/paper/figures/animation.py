@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from holdfast.drawing import BLUE, INK, ORANGE, RED
+from holdfast.drawing.palette import BLUE, INK, ORANGE, RED
 from holdfast.paper.figures.figure import STYLE, Look, canvas
 from holdfast.paper.figures.paths import walk
 from holdfast.paper.figures.policy_square import NAMES, draw_background

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.drawing import BLUE, INK, ORANGE
+from holdfast.drawing.palette import BLUE, INK, ORANGE
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 

@@ -10,7 +10,8 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from holdfast.drawing import SERIES, write_formats
+from holdfast.drawing.axes import write_formats
+from holdfast.drawing.palette import SERIES
 
 STYLE: Any = {
     "font.size": 8.5,

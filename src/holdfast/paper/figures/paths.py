@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.drawing import BLUE, GREEN, INK, ORANGE, SERIES
+from holdfast.drawing.palette import BLUE, GREEN, INK, ORANGE, SERIES
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy

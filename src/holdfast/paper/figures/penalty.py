@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.drawing import INK, SERIES
+from holdfast.drawing.palette import INK, SERIES
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.figures.policy_square import NAMES, draw_background, draw_star
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.patheffects import Normal, Stroke
 
-from holdfast.drawing import INK, RED
+from holdfast.drawing.palette import INK, RED
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.square import Square
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.drawing import BLUE, GREEN, INK, RED
+from holdfast.drawing.palette import BLUE, GREEN, INK, RED
 from holdfast.paper.figures.figure import Drawing, canvas
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.lp import optimum

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from holdfast.drawing import INK, SERIES
+from holdfast.drawing.palette import INK, SERIES
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.square import Square
 from holdfast.tabular.barrier import POTENTIALS

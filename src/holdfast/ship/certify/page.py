@@ -12,8 +12,9 @@ from typing import Any
 
 from holdfast.console import counted
 from holdfast.core.limits import parse_limit
+from holdfast.drawing import svg
+from holdfast.drawing.palette import page_colours
 from holdfast.judge.evaluate import interval
-from holdfast.ship.certify import charts
 from holdfast.ship.certify.card import CardInputs, digest
 
 ANSWERS = {
@@ -48,7 +49,7 @@ def render(data: dict[str, Any], judged: CardInputs, content: bytes) -> str:
         _section("Files and versions", _files(data, content)),
         _section("To repeat it", f"<pre>{escape(chr(10).join(data['reproduce']))}</pre>"),
     ]
-    style = (files("holdfast.ship.certify") / "card.css").read_text("utf-8")
+    style = page_colours() + svg.STYLE + (files("holdfast.ship.certify") / "card.css").read_text()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -138,7 +139,7 @@ def _costs(data: dict[str, Any], judged: CardInputs) -> str:
         for name, cost in verdict["cost"].items()
     ]
     drawn = "".join(
-        charts.histogram(result.costs[:, i], limit, float(result.costs[:, i].mean()), name)
+        svg.histogram(result.costs[:, i], limit, float(result.costs[:, i].mean()), name)
         for i, (name, limit) in enumerate(result.limits.items())
     )
     rate = verdict["violation_rate"]
@@ -150,10 +151,7 @@ def _costs(data: dict[str, Any], judged: CardInputs) -> str:
     )
     label = "Probability that an episode exceeds a limit, with its 95 % interval"
     return (
-        _table(head, rows, 2)
-        + drawn
-        + sentence
-        + charts.interval(rate["estimate"], low, high, label)
+        _table(head, rows, 2) + drawn + sentence + svg.interval(rate["estimate"], low, high, label)
     )
 
 
@@ -195,8 +193,8 @@ def _training(data: dict[str, Any], judged: CardInputs) -> str:
     if not found["epochs"]:
         return "<p>This policy was saved without the history of its training.</p>"
     label = f"Cost of an epoch: {', '.join(past.limits)}"
-    drawn = charts.curves(past.steps, past.costs, past.limits, label, "cost")
-    drawn += charts.curves(past.steps, past.returns[:, None], {}, "Return of an epoch", "return")
+    drawn = svg.curves(past.steps, past.costs, past.limits, label, "cost")
+    drawn += svg.curves(past.steps, past.returns[:, None], {}, "Return of an epoch", "return")
     worst = max((e["largest"] for e in found["excursions"]), default=None)
     largest = "none" if worst is None else f"{len(found['excursions'])}, the largest by {worst:.2f}"
     open_ones = sum(not e["ended"] for e in found["excursions"])

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from holdfast.drawing.palette import DARK
 from holdfast.ship.film.episode import Episode
 
 WIDTH = 640
 """Width of a frame."""
-GROUND, TEXT, DIM, TRACK = "#14161b", "#f1f3f5", "#9aa3ae", "#343a44"
-GOOD, BAD, LIMIT = "#3fb27f", "#f0524b", "#ffffff"
+GROUND, TEXT, DIM, TRACK = (DARK[name] for name in ("bg", "ink", "soft", "line"))
+GOOD, BAD, LIMIT = DARK["safe"], DARK["unsafe"], "#ffffff"
 MARGIN, LINE, HEAD, FOOT = 14, 34, 62, 40
 LABEL = 236
 """Left end of bars."""

@@ -9,10 +9,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.console import counted
+from holdfast.drawing.palette import CONSTRAINT_INDICES
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 230, 46, 36, 36
 Floats = NDArray[np.float64]
+STYLE = """
+svg { width: 100%; height: auto; max-width: 620px; display: block; margin: 10px 0; }
+svg text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: var(--soft); }
+svg .bar { fill: var(--accent); } svg .over { fill: var(--unsafe); } svg .dot { fill: var(--ink); }
+svg line.axis { stroke: var(--line); } svg text.limit { fill: var(--unsafe); }
+svg line.limit { stroke: var(--unsafe); stroke-dasharray: 5 4; }
+svg line.mean { stroke: var(--ink); } svg text.mean { fill: var(--ink); }
+svg .line { fill: none; stroke-width: 1.8; }
+"""
+"""CSS of the charts, in the colours of `page_colours`."""
 
 
 def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
@@ -27,42 +37,75 @@ def histogram(costs: Floats, limit: float, mean: float, name: str) -> str:
         if n
     )
     lines = _marks((x(limit), f"limit {limit:g}", "limit"), (x(mean), f"mean {mean:.3g}", "mean"))
-    label = f"Histogram of the {name} of {counted(len(costs), 'episode')}"
+    label = f"Histogram of the {name} of {len(costs)} episode{'s' * (len(costs) != 1)}"
     return _svg(label, bars + lines + _axes(0.0, most, float(counts.max()), name, "episodes"))
 
 
 def curves(
     steps: Floats, values: Floats, limits: Mapping[str, float], label: str, unit: str
 ) -> str:
-    """Values [E, K] over steps, each with its limit; several have a legend."""
-    finite = values[np.isfinite(values)]
+    """Values [E, K] of constraints over steps, each with its limit; several have a legend."""
+    series = [(steps, values[:, k], _colour(k)) for k in range(values.shape[1])]
+    return lines(series, limits, label, "environment steps", unit)
+
+
+def lines(
+    series: Sequence[tuple[Floats, Floats, str]],
+    limits: Mapping[str, float],
+    label: str,
+    across: str,
+    up: str,
+) -> str:
+    """Curves (x, y, colour) from x = 0 on, and horizontal lines at the limits.
+
+    Several limits are those of the curves, in this order, in the colours of constraints.
+    """
+    finite = np.concatenate([y[np.isfinite(y)] for _, y, _ in series])
     low = min(0.0, float(finite.min())) if finite.size else 0.0
     high = max(
         [float(finite.max()) if finite.size else 1.0, *(1.15 * b for b in limits.values()), 1e-9]
     )
-    x, y = _scale(0.0, float(steps[-1])), _rise(high, low)
-    names, drawn = list(limits), _legend(list(limits)) if len(limits) > 1 else ""
-    for k in range(values.shape[1]):
+    right = max(float(x[-1]) for x, _, _ in series)
+    at_x, at_y = _scale(0.0, right), _rise(high, low)
+    drawn = _legend(limits) if len(limits) > 1 else ""
+    for xs, ys, colour in series:
         points = " ".join(
-            f"{x(s):.1f},{y(v):.1f}" for s, v in zip(steps, values[:, k], strict=True) if v == v
+            f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in zip(xs, ys, strict=True) if y == y
         )
-        drawn += f'<polyline class="line line{k % 4}" points="{points}"/>'
-        if k < len(limits):
-            limit = limits[names[k]]
-            at, whose = y(limit), f"{names[k]}: " if len(limits) > 1 else ""
-            drawn += _line("limit", LEFT, at, WIDTH - 8, at)
-            drawn += _text("limit", WIDTH - 10, at - 5, f"{whose}limit {limit:g}", "end")
-    axes = _axes(0.0, float(steps[-1]), high, "environment steps", unit, low)
-    return _svg(label, drawn + axes)
+        drawn += f'<polyline class="line" style="stroke:{colour}" points="{points}"/>'
+    for k, limit in enumerate(limits.values()):
+        at, several = at_y(limit), len(limits) > 1
+        drawn += _line("limit", LEFT, at, WIDTH - 8, at, f"stroke:{_colour(k)}" if several else "")
+        drawn += "" if several else _text("limit", WIDTH - 10, 13, f"limit {limit:g}", "end")
+    return _svg(label, drawn + _axes(0.0, right, high, across, up, low))
 
 
-def _legend(names: Sequence[str]) -> str:
-    """The legend above the curves."""
-    drawn, x = "", 90
-    for k, name in enumerate(names):
-        drawn += _line(f"line line{k % 4}", x, 9, x + 18, 9)
-        drawn += _text("axis", x + 23, 13, name)
-        x += 40 + 8 * len(name)
+def scatter(points: Sequence[tuple[float, float, str]], label: str, across: str, up: str) -> str:
+    """Dots (x, y, colour) beside the limit x = 0, where values above it are unsafe."""
+    xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+    left, right = min(0.0, *(1.05 * x for x in xs)), max(1e-9, *(1.05 * x for x in xs))
+    low, high = min(0.0, *ys), max(1e-9, *(1.05 * y for y in ys))
+    at_x, at_y = _scale(left, right), _rise(high, low)
+    drawn = _line("limit", at_x(0.0), TOP, at_x(0.0), HEIGHT - BOTTOM)
+    for x, y, colour in points:
+        drawn += f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="4" style="fill:{colour}"/>'
+    return _svg(label, drawn + _axes(left, right, high, across, up, low))
+
+
+def _colour(k: int) -> str:
+    """The colour of constraint `k` in the page's theme."""
+    return f"var(--c{CONSTRAINT_INDICES[k % len(CONSTRAINT_INDICES)]})"
+
+
+def _legend(limits: Mapping[str, float]) -> str:
+    """The legend above the curves, with their limits: lines may be too close for labels."""
+    drawn, x = "", 60.0
+    for k, (name, limit) in enumerate(limits.items()):
+        text = f"{name}: limit {limit:g}"
+        drawn += _line("line", x, 9, x + 18, 9, f"stroke:{_colour(k)}") + _text(
+            "axis", x + 23, 13, text
+        )
+        x += 34 + 6.6 * len(text)
     return drawn
 
 
@@ -131,11 +174,12 @@ def ticks(low: float, high: float) -> list[float]:
 def _short(value: float) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:.3g}M"
-    return f"{value / 1e3:.3g}k" if abs(value) >= 1e4 else f"{value:.3g}"
+    return f"{value / 1e3:.3g}k" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float, style: str = "") -> str:
+    own = f' style="{style}"' if style else ""
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"{own}/>'
 
 
 def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> str:
