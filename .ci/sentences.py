@@ -12,6 +12,7 @@ words.
 
 import ast
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -152,6 +153,24 @@ def messages(source: str) -> Iterator[tuple[int, str]]:
                 yield text.lineno, text.value
 
 
+def lost(source: str) -> Iterator[tuple[int, str]]:
+    """Second halves of texts that lack their parentheses, so that nothing uses them."""
+    for node in ast.walk(ast.parse(source)):
+        body: object = getattr(node, "body", None)
+        for first, second in itertools.pairwise(body if isinstance(body, list) else ()):
+            if not (isinstance(second, ast.Expr) and _is_text(second.value)):
+                continue
+            value = getattr(first, "value", None)
+            cut = isinstance(value, ast.Constant) and str(value.value).endswith(" ")
+            if isinstance(first, ast.Return) or cut:
+                yield second.lineno, ast.unparse(second)
+
+
+def _is_text(node: ast.expr) -> bool:
+    plain = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return plain or isinstance(node, ast.JoinedStr)
+
+
 def _shown(part: ast.expr) -> str:
     return str(part.value) if isinstance(part, ast.Constant) else "`x`"
 
@@ -164,7 +183,11 @@ def faults(place: str, text: str) -> list[Fault]:
     docs = [found for line, part in docstrings(text) for found in sentences(part, line)]
     errors = [(line, found) for line, part in messages(text) for found in _split(part)]
     banned = BANNED | (CODES if help_text else {})
-    return [*_faults(place, docs, LONGEST, banned), *_faults(place, errors, LONGEST_ERROR, BANNED)]
+    cut = [
+        Fault(f"{place}:{line}", "add parentheses: it is cut", part) for line, part in lost(text)
+    ]
+    long_docs = _faults(place, docs, LONGEST, banned)
+    return [*cut, *long_docs, *_faults(place, errors, LONGEST_ERROR, BANNED)]
 
 
 def _faults(

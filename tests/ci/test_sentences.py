@@ -105,3 +105,14 @@ def test_codes_of_the_register_stand_in_pages_alone(check):
     assert fault.place == "src/holdfast/run/fields.py:3" and "name the setting" in fault.reason
     assert not check.faults("page.md", "Clip actions (D9).")
     assert not check.faults(check.REGISTER, field)
+
+
+def test_a_text_that_lost_its_second_half_is_found(check):
+    cut = 'def f():\n    return "one "\n    "two"\n'
+    (fault,) = check.faults("module.py", cut)
+    assert fault.place == "module.py:3" and "parentheses" in fault.reason
+    assert check.faults("module.py", 'A = "one "\n"two"\n')
+    assert not check.faults("module.py", 'A = "one "\nB = "two"\n"""A docstring."""\n')
+    assert not check.faults(
+        "module.py", 'def f():\n    return (\n        "one "\n        "two"\n    )\n'
+    )

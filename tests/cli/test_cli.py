@@ -2,6 +2,7 @@
 """The command line as a user meets it: it works, and what is wrong is one sentence and exit 2."""
 
 import importlib
+import inspect
 import json
 import os
 import subprocess
@@ -375,3 +376,16 @@ def test_a_closed_pipe_ends_a_command_quietly(words, unbuffered, tmp_path):
         os.close(writing)
     assert done.returncode == cli.CUT_OFF
     assert b"holdfast:" not in done.stderr and b"Error" not in done.stderr
+
+
+def continued(doc):
+    """Second lines of the texts of arguments."""
+    return [line for line in inspect.cleandoc(doc).splitlines() if line.startswith(" " * 8)]
+
+
+@pytest.mark.parametrize("name", [c.name for c in cli.COMMANDS.values() if not c.own_parser])
+def test_the_help_of_an_argument_is_one_line_of_the_docstring(name):
+    """tyro does not join the lines of functions: longer texts are `arg(help=...)`."""
+    doc = importlib.import_module(f"holdfast.cli.{name}").command.__doc__
+    assert not continued(doc)
+    assert continued(doc + "\n\n    Args:\n        x: One\n            text.")  # the control

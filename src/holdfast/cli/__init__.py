@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,8 +44,6 @@ class Command:
         if self.own_parser:
             command(args)
         else:
-            # tyro joins the lines of a help text for fields of classes, not for functions.
-            command.__doc__ = re.sub(r"\n {12}(?=\S)", " ", command.__doc__)
             tyro.cli(command, args=args, prog=f"holdfast {self.name}")
 
 

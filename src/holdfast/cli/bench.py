@@ -30,16 +30,31 @@ from holdfast.settings import leaves
 SUITES = f"A shipped suite ({', '.join(shipped())}) or your own TOML file."
 
 
+SEEDS = "Number of seeds, or the seeds (0,1000,2000; a single seed as 20,) instead of the suite's."
+ONLY = (
+    "ALGORITHM/TASK pairs to run. ALGORITHM is a name, or a label with settings as in --dry-run; "
+    "TASK is a part of a task's name. Either may be empty."
+)
+CLUSTER = (
+    "Ray cluster to train on: its address (10.0.0.1:6379), auto for the cluster of this machine, "
+    "or local for a new one on this machine alone."
+)
+STORAGE = (
+    "URI where the cluster keeps run folders, instead of --out here: s3://..., gs://... or any "
+    "other URI of fsspec."
+)
+
+
 def command(
     suite: tyro.conf.Positional[Annotated[str, tyro.conf.arg(help=SUITES)]],
     *,
     steps: WholeOrNone = None,
-    seeds: str | None = None,
+    seeds: Annotated[str | None, tyro.conf.arg(help=SEEDS)] = None,
     tasks: tuple[str, ...] = (),
-    only: tuple[str, ...] = (),
+    only: Annotated[tuple[str, ...], tyro.conf.arg(help=ONLY)] = (),
     jobs: int | None = None,
-    cluster: str | None = None,
-    storage: str | None = None,
+    cluster: Annotated[str | None, tyro.conf.arg(help=CLUSTER)] = None,
+    storage: Annotated[str | None, tyro.conf.arg(help=STORAGE)] = None,
     out: Path | None = None,
     retries: int = 2,
     threads: int = 1,
@@ -50,16 +65,8 @@ def command(
 
     Args:
         steps: Environment steps of each run, instead of the suite's.
-        seeds: Number of seeds, or the seeds (0,1000,2000; a single seed as 20,) instead of the
-            suite's.
         tasks: Tasks for all algorithms instead of the suite's; any environment, as in train.
-        only: ALGORITHM/TASK pairs to run. ALGORITHM is a name, or a label with settings as in
-            --dry-run; TASK is a part of a task's name. Either may be empty.
         jobs: Runs at a time; by default one for each core.
-        cluster: Ray cluster to train on: its address (10.0.0.1:6379), auto for the cluster of this
-            machine, or local for a new one on this machine alone.
-        storage: URI where the cluster keeps run folders, instead of --out here: s3://..., gs://...
-            or any other URI of fsspec.
         out: Folder of the runs; by default runs/SUITE.
         retries: How often a run that died is restarted from its last checkpoint.
         threads: Cores of each run.

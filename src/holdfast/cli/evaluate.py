@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.table import Table
@@ -30,14 +30,20 @@ from holdfast.runs.folder import save_evaluation
 CODES = {"yes": 0, "no": 1, "undecided": 3}
 """Verdict → exit code; 2 is that of a wrong command."""
 
+LIMIT = "Judge by another limit: 10, spill=10 or 'spill=10 worst 5%'; repeat it for several."
+PERTURB = (
+    "Other conditions: mass=+20% friction=-30% (native tasks), sensor-noise=0.05, action-delay=2; "
+    "several values (mass=-20%,0,+20%) make a grid."
+)
+
 
 def command(
     run: tyro.conf.Positional[RunFolder],
     which: WhichPolicy = "newest",
     judging: tyro.conf.OmitArgPrefixes[Judging] = Judging(),
     environment: tyro.conf.OmitArgPrefixes[EnvironmentOptions] = EnvironmentOptions(),
-    limit: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-    perturb: tuple[str, ...] = (),
+    limit: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(help=LIMIT)] = (),
+    perturb: Annotated[tuple[str, ...], tyro.conf.arg(help=PERTURB)] = (),
     json: bool = False,
     save: bool = False,
 ) -> None:
@@ -49,10 +55,6 @@ def command(
         run: The run folder.
         judging: Number and kind of the episodes.
         environment: Evaluate in another environment.
-        limit: Judge by another limit, such as 10, spill=10 or 'spill=10 worst 5%'; repeat it for
-            several.
-        perturb: Other conditions: mass=+20% friction=-30% (native tasks), sensor-noise=0.05,
-            action-delay=2; several values (mass=-20%,0,+20%) make a grid.
         json: Print JSON instead of a table.
         save: Keep the numbers in the run folder, for `holdfast report`.
     """

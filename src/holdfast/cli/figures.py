@@ -7,13 +7,19 @@ import tyro
 
 from holdfast.cli.cmdp import choice, load
 
+NAMES = "all, policy-square, trust-regions, divergence, polytope, paths, penalty or animation."
+CMDP = (
+    "Another CMDP, from any source of `holdfast solve`; all figures but divergence and paths need "
+    "2 states, 2 actions and 1 constraint."
+)
+
 
 def command(
-    name: tyro.conf.Positional[str] = "all",
+    name: tyro.conf.Positional[Annotated[str, tyro.conf.arg(help=NAMES)]] = "all",
     out: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "figures",
     formats: tuple[str, ...] = ("png", "svg", "pdf"),
     parity: bool = False,
-    cmdp: str = "toy",
+    cmdp: Annotated[str, tyro.conf.arg(help=CMDP)] = "toy",
     beta: tuple[float, ...] = (),
     barrier: str | None = None,
     radius: float | None = None,
@@ -21,13 +27,9 @@ def command(
     """Draw the paper's figures from exact computations, each with its data as CSV.
 
     Args:
-        name: all, policy-square, trust-regions, divergence, polytope, paths, penalty or
-            animation.
         out: Folder to write to.
         formats: Any of png, svg, pdf.
         parity: Trajectories by the published code, overshoot and log-d Gramian included.
-        cmdp: Another CMDP, from any source of `holdfast solve`; all figures but divergence and
-            paths need 2 states, 2 actions and 1 constraint.
         beta: Weights of the barrier, instead of each figure's defaults.
         barrier: The barrier: entropy, log, or your own, file.py:name.
         radius: Radius of the regions and updates.

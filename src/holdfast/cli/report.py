@@ -2,6 +2,7 @@
 """`holdfast report`: compare runs in one page, with figures and tables."""
 
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -10,6 +11,15 @@ from holdfast.records.log import PUBLISHED_LIMIT
 from holdfast.report import report
 from holdfast.report.finals import UnitsName
 from holdfast.report.summary import LayoutName
+
+UNITS = (
+    "Units of the paper's benchmark figure (regret in units of the IQM of CPO's, cost / limit − 1),"
+    " or of its ablation figure (the mean of CPO's, cost / limit)."
+)
+LAYOUT = (
+    "Layout of figures and tables; paper: two groups by the sign of the final cost, sorted by "
+    "return, extra curves of safe methods, bands of 95 % intervals."
+)
 
 
 def command(
@@ -20,8 +30,8 @@ def command(
     steps: WholeOrNone = None,
     cost_limit: float = PUBLISHED_LIMIT,
     figures: bool = True,
-    units: UnitsName = "paper",
-    layout: LayoutName = "holdfast",
+    units: Annotated[UnitsName, tyro.conf.arg(help=UNITS)] = "paper",
+    layout: Annotated[LayoutName, tyro.conf.arg(help=LAYOUT)] = "holdfast",
 ) -> None:
     """Compare runs: one page for the browser, figures and tables.
 
@@ -33,10 +43,6 @@ def command(
         steps: Compare at this number of environment steps instead of at the end.
         cost_limit: The limit of runs that have none, such as published tables.
         figures: Write PNG, SVG and PDF figures too; they take most of the time.
-        units: Units of the paper's benchmark figure (regret in units of the IQM of CPO's, cost
-            / limit − 1), or of its ablation figure (the mean of CPO's, cost / limit).
-        layout: Layout of figures and tables; paper: two groups by the sign of the final cost,
-            sorted by return, extra curves of safe methods, bands of 95 % intervals.
     """
     page = report(
         dirs, out, watch, title=title, steps=steps, cost_limit=cost_limit, figures=figures,

@@ -3,7 +3,7 @@
 
 import json as json_format
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -18,10 +18,20 @@ from holdfast.tabular.lp import InfeasibleLimits, Optimum, active, optimum
 SHOWN_STATES = 20
 """States whose policy the table shows; the JSON output holds all of them."""
 
+SOURCE = (
+    "A .json file, toy, implicit-bias, grid:lava, or a Gymnasium id: FrozenLake-v1, "
+    "CliffWalking-v1, Taxi-v3."
+)
+LIMITS = (
+    "Cost limits that replace those of the source, one for each constraint; `inf` switches one "
+    "off. 'c=2 worst 10%' and 'c=2 in 95%' are limits on single episodes, which end after each "
+    "step with probability 1 - gamma. Several constraints are c0, c1, ..."
+)
+
 
 def command(
-    source: tyro.conf.Positional[str],
-    limit: tuple[str | float, ...] = (),
+    source: tyro.conf.Positional[Annotated[str, tyro.conf.arg(help=SOURCE)]],
+    limit: Annotated[tuple[str | float, ...], tyro.conf.arg(help=LIMITS)] = (),
     gamma: float | None = None,
     json: bool = False,
 ) -> None:
@@ -30,11 +40,6 @@ def command(
     Exits with 1 if no policy meets the limits.
 
     Args:
-        source: A .json file, toy, implicit-bias, grid:lava, or a Gymnasium id such as
-            FrozenLake-v1, CliffWalking-v1, Taxi-v3.
-        limit: Cost limits that replace those of the source, one for each constraint; `inf`
-            switches one off. 'c=2 worst 10%' and 'c=2 in 95%' are limits on single episodes, which
-            end after each step with probability 1 - gamma. Several constraints are c0, c1, ...
         gamma: Discount; by default that of the file or example, 0.95 for gridworlds and Gymnasium.
         json: Print JSON instead of a table.
     """

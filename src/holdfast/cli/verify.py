@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`holdfast verify`: check the theorems numerically."""
 
+from typing import Annotated
+
 import tyro
 from rich.table import Table
 from rich.text import Text
@@ -8,10 +10,15 @@ from rich.text import Text
 from holdfast.cli.cmdp import choice, load
 from holdfast.console import plain_console
 
+RANDOM = (
+    "Number of random CMDPs of up to 20 states, 5 actions and 3 constraints; by default 20 "
+    "without a source, none with one."
+)
+
 
 def command(
     source: tyro.conf.Positional[str] = "",
-    random: int | None = None,
+    random: Annotated[int | None, tyro.conf.arg(help=RANDOM)] = None,
     seed: int = 0,
     beta: float | None = None,
     barrier: str | None = None,
@@ -23,8 +30,6 @@ def command(
 
     Args:
         source: Any source of `holdfast solve`.
-        random: Number of random CMDPs of up to 20 states, 5 actions and 3 constraints; by default
-            20 without a source, none with one.
         seed: Seed of the random CMDPs.
         beta: Weight of the barrier, instead of each claim's default.
         barrier: The barrier: entropy, log, or your own, file.py:name.

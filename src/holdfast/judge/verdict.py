@@ -147,8 +147,10 @@ class Verdict:
         if self.episodes < fewest:
             return f"If the tail is as seen: undecided, at least {fewest} episodes are needed."
         if not math.isfinite(self.seen.upper[i]):
-            return "If the tail is as seen: undecided, all episodes cost the same, so no tail was "
-            "observed."
+            return (
+                "If the tail is as seen: undecided, all episodes cost the same, so no tail was "
+                "observed."
+            )
         show = self.claims[i].shown
         interval = f"[{show(self.seen.lower[i])}, {show(self.seen.upper[i])}]"
         return f"If the tail is as seen: {self.indicated}; the {self._cost} is in {interval}."
