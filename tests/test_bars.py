@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from holdfast.bars import Bar, _final_steps, against
+from holdfast.bars.training_bar import Bar, _final_steps, against
 from holdfast.run import make_run
 
 ROW = dict(ep_return=1.0, ep_cost=0.5, cost_regret_raw=0.48, steps_per_second=9.0, env_steps=200)

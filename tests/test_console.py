@@ -9,7 +9,9 @@ import pytest
 from rich.console import Console
 
 import holdfast
-from holdfast import bars, cli
+from holdfast import cli
+from holdfast.bars.episode_bars import EvaluationBar, FilmBar
+from holdfast.bars.training_bar import Bar, training_bar
 from holdfast.console import plain_console, styled
 from holdfast.envs.check import Finding, print_findings
 from holdfast.run import make_run
@@ -40,12 +42,12 @@ def test_the_control_rich_itself_changes_them():
 @pytest.mark.parametrize("name", NAMES)
 def test_displays_show_names_as_they_are(name):
     out = screen()
-    bar = bars.Bar(10, {name: 1.0}, name, console=out)
+    bar = Bar(10, {name: 1.0}, name, console=out)
     bar.write(5, ROW)
     bar.close()
-    with bars.FilmBar(console=out) as film:
+    with FilmBar(console=out) as film:
         film.report(name)
-    with bars.EvaluationBar(1, console=out) as shown:
+    with EvaluationBar(1, console=out) as shown:
         shown.progress.update(shown.task, description=name)
     print_findings([Finding("error", name, name, name)], out)
     told = out.file.getvalue()
@@ -56,7 +58,7 @@ def test_displays_show_names_as_they_are(name):
 def test_the_first_line_of_a_run_and_an_error_show_names_as_they_are(tmp_path, capsys):
     run = make_run("c-trpo", env="car.py:Car", cost_limit=1.0)
     env = holdfast.make_env("probe/Speed-v0", 10)
-    bars.training_bar(run, env, {"cost": 1.0}).close()
+    training_bar(run, env, {"cost": 1.0}).close()
     assert "c-trpo on car.py:Car (Holdfast's default): " in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["evaluate", str(tmp_path / "bad:key:x")])

@@ -17,6 +17,7 @@ MODULES = (
     "holdfast.train",
     "holdfast.judge.evaluate",
     "holdfast.judge.verdict",
+    "holdfast.judge.seen_bounds",
     "holdfast.records.statistics",
     "holdfast.judge.perturb",
     "holdfast.envs.native",

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from holdfast import Agent, make_env, make_run
-from holdfast.bars import EvaluationBar
+from holdfast.bars.episode_bars import EvaluationBar
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import episode_cost_bounds
 from holdfast.envs.make import known_ids

@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import binom, norm, t
 
 from holdfast.judge import betting
-from holdfast.judge.verdict import binomial_interval, seen_lower_bound, seen_upper_bound, verdict
+from holdfast.judge.seen_bounds import binomial_interval, seen_lower_bound, seen_upper_bound
+from holdfast.judge.verdict import verdict
 
 BOUND, REPEATS = 1000.0, 2_000
 LAWS = {

@@ -18,7 +18,7 @@ from PIL import Image
 from rich.console import Console
 
 from holdfast import Agent, make_run
-from holdfast.bars import FilmBar
+from holdfast.bars.episode_bars import FilmBar
 from holdfast.cli import main
 from holdfast.envs.acting import Actor
 from holdfast.envs.make import make_env

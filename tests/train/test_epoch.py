@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from holdfast import make_env
-from holdfast.bars import Bar
+from holdfast.bars.training_bar import Bar
 from holdfast.core.episodes import Episodes
 from holdfast.runs.folder import create
 from holdfast.runs.plot import plot_run

@@ -31,7 +31,7 @@ from holdfast.agent.next_run import (
 )
 from holdfast.agent.trained import Trained
 from holdfast.algorithms import Algorithm
-from holdfast.bars import FilmBar
+from holdfast.bars.episode_bars import FilmBar
 from holdfast.cluster.storage import add_epoch, local_copy
 from holdfast.envs.acting import Actor
 from holdfast.envs.base import VecEnv

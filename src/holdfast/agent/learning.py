@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.bars import training_bar
+from holdfast.bars.training_bar import training_bar
 from holdfast.envs.base import VecEnv
 from holdfast.records.rows import Row
 from holdfast.run import Run, to_json

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.bars import against, clock
+from holdfast.bars.training_bar import against, clock
 from holdfast.bench.suite import Cell
 from holdfast.console import plain_console, styled
 from holdfast.files import read_json

@@ -39,7 +39,7 @@ def command(
         perturb: Evaluate under other conditions too, as in evaluate: mass=-20%,+20%.
         describe: Description of the task; by default that of its environment.
     """
-    from holdfast.bars import EvaluationBar
+    from holdfast.bars.episode_bars import EvaluationBar
     from holdfast.cluster.storage import sync_back
     from holdfast.ship.certify import certify
 

@@ -30,7 +30,7 @@ def command(seed: int = 0, steps: Whole = DEMO_STEPS, out: Path = Path("runs/dem
         out: The run folder; an earlier demo there is replaced.
     """
     from holdfast.agent import Agent
-    from holdfast.bars import EvaluationBar
+    from holdfast.bars.episode_bars import EvaluationBar
     from holdfast.runs.folder import create
     from holdfast.runs.plot import plot_run
     from holdfast.train.environment import Spaces, open_env

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.agent import Agent
-from holdfast.bars import EvaluationBar
+from holdfast.bars.episode_bars import EvaluationBar
 from holdfast.cli.arguments import (
     EnvironmentOptions,
     Judging,

@@ -60,7 +60,7 @@ def train_shown(
     about: str = "",
 ) -> None:
     """Train in a folder with the chosen displays, then close all of them."""
-    from holdfast.bars import training_bar
+    from holdfast.bars.training_bar import training_bar
     from holdfast.cluster.storage import sync_back
     from holdfast.runs.sinks import closed_after
     from holdfast.runs.training import train_in_folder

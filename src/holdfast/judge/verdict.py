@@ -23,12 +23,18 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special  # scipy.stats would cost half a second at every start
 
 from holdfast.console import counted
 from holdfast.core.limits import Limit, parse_limit
 from holdfast.core.tails import above, quantile
 from holdfast.judge import betting, tail_bounds
+from holdfast.judge.seen_bounds import (
+    binomial_interval,
+    checked,
+    finite,
+    seen_lower_bound,
+    seen_upper_bound,
+)
 from holdfast.records.statistics import Array, Estimate
 
 Answer = Literal["yes", "no", "undecided"]
@@ -175,14 +181,14 @@ def verdict(
     divided among them (Bonferroni). `names` of several constraints appear in the sentences.
     """
     claims = _claims(limits)
-    table, wanted = _finite(costs), np.array([claim.bound for claim in claims])
+    table, wanted = finite(costs), np.array([claim.bound for claim in claims])
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or wanted.shape != table.shape[1:]:
         raise ValueError(
             f"costs of shape {np.shape(costs)} do not fit {wanted.size} limit(s): pass one row per "
             "episode and one column per limit."
         )
-    shared = 1.0 - (1.0 - _checked(level)) / wanted.size
+    shared = 1.0 - (1.0 - checked(level)) / wanted.size
     most = None if cost_bounds is None else _bounded(table, cost_bounds)
     each = list(zip(claims, table.T, most if most is not None else [None] * wanted.size))  # noqa: B905
     proved = _judged(
@@ -299,44 +305,6 @@ def _more(each: Sequence[Column], level: float) -> float:
     return min(max(yes), *no)
 
 
-def seen_upper_bound(costs: ArrayLike, level: float = 0.95) -> float:
-    """Upper bound on the mean of `costs` [n] if the tail is as observed; infinite without
-    spread.
-    """
-    x = _finite(costs)
-    n, spread = x.size, 0.0 if x.size < 2 else float(x.std(ddof=1))
-    if n < 2 or spread <= 1e-12 * float(np.abs(x).max()):
-        return math.inf
-    quantile = float(special.stdtrit(n - 1, _checked(level))) / math.sqrt(n)
-    centred = (x - x.mean()) / spread
-    skew = float((centred**3).mean())
-    if abs(skew) < 1e-6:  # Hall's formula tends to Student's there
-        return float(x.mean()) + spread * quantile
-    shift = 1.0 - skew * (quantile + skew / (6.0 * n))
-    hall = -3.0 / skew * (float(np.cbrt(shift)) - 1.0)
-    return float(x.mean()) + spread * max(quantile, hall)
-
-
-def seen_lower_bound(costs: ArrayLike, level: float = 0.95) -> float:
-    """Lower bound on the mean of `costs` [n] if the tail is as observed."""
-    return -seen_upper_bound(-_finite(costs), level)
-
-
-def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Estimate:
-    """Exact (Clopper-Pearson) interval for a probability, e.g. that an episode breaks the limit."""
-    if not 0 <= successes <= trials or trials < 1:
-        raise ValueError(
-            f"{successes} of {trials} is not a valid count: pass 0 <= successes <= trials and 1 "
-            "<= trials."
-        )
-    tail = (1.0 - _checked(level)) / 2.0
-    low = special.betaincinv(successes, trials - successes + 1, tail) if successes else 0.0
-    high = (
-        special.betainccinv(successes + 1, trials - successes, tail) if successes < trials else 1.0
-    )
-    return Estimate(successes / trials, float(low), float(high))
-
-
 def _bounded(table: Array, cost_bounds: ArrayLike) -> Array:
     """[m] the bounds; ValueError if an observed cost is outside [0, B]."""
     most = np.broadcast_to(np.asarray(cost_bounds, np.float64), table.shape[1:])
@@ -352,16 +320,3 @@ def _bounded(table: Array, cost_bounds: ArrayLike) -> Array:
         )
     np.clip(table, 0.0, most, out=table)
     return most
-
-
-def _finite(costs: ArrayLike) -> Array:
-    x = np.array(costs, np.float64)
-    if x.size == 0 or not np.isfinite(x).all():
-        raise ValueError(f"{x.size} episode costs, not all finite: pass at least one finite cost.")
-    return x
-
-
-def _checked(level: float) -> float:
-    if not 0.5 < level < 1:
-        raise ValueError(f"level={level} must lie in (0.5, 1); 0.95 is customary.")
-    return level
