@@ -49,8 +49,8 @@ INK, SOFT, LIMIT, SAFE = (LIGHT[name] for name in ("ink", "soft", "unsafe", "saf
 """Colours of text, of labels, of limits and violations, and of values within limits."""
 GREY = DARK["soft"]
 """Colour of smoothed values and early ends."""
-BLUE, ORANGE, GREEN, PURPLE, RED = (METHODS[i] for i in (0, 1, 2, 6, 9))
-SERIES = (BLUE, GREEN, ORANGE, RED, PURPLE)
+BLUE, GREEN, AMBER, PURPLE, RED = (METHODS[i] for i in (0, 2, 4, 6, 9))
+SERIES = (BLUE, GREEN, AMBER, RED, PURPLE)
 """Colours of few curves, in turn."""
 CONSTRAINT_INDICES = (0, 2, 6, 4, 8)
 CONSTRAINTS = tuple(METHODS[i] for i in CONSTRAINT_INDICES)

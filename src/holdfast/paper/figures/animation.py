@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from holdfast.drawing.palette import BLUE, INK, ORANGE, RED
+from holdfast.drawing.palette import AMBER, BLUE, INK, RED
 from holdfast.paper.figures.figure import STYLE, Look, canvas
 from holdfast.paper.figures.paths import walk
 from holdfast.paper.figures.policy_square import NAMES, draw_background
@@ -40,7 +40,7 @@ def animate(file: Path, own: FiniteCMDP | None = None, look: Look = Look()) -> P
         top = 1.12 * max(optimum(cmdp).reward_return, float(cmdp.cost_limit[0]))
         right.set(xlim=(0, FRAMES - 1), ylim=(0, top), xlabel="update")
         (reward,) = right.plot([], [], color=BLUE, label=r"$V_r$")
-        (cost,) = right.plot([], [], color=ORANGE, label=r"$V_c$")
+        (cost,) = right.plot([], [], color=AMBER, label=r"$V_c$")
         right.legend(loc="center right")
         drawn: list[Any] = []
 

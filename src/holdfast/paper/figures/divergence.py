@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.drawing.palette import BLUE, INK, ORANGE
+from holdfast.drawing.palette import AMBER, BLUE, INK
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 
@@ -29,7 +29,7 @@ def draw(look: Look = Look()) -> Drawing:
         axes.plot(
             x,
             value,
-            color=ORANGE if name == "log" else BLUE,
+            color=AMBER if name == "log" else BLUE,
             ls="-" if order == "new||old" else "--",
             label=rf"$\varphi=$ {formula}" + ("" if order == "new||old" else ", reversed"),
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.drawing.palette import BLUE, GREEN, INK, ORANGE, SERIES
+from holdfast.drawing.palette import AMBER, BLUE, GREEN, INK, SERIES
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.figures.policy_square import NAMES, draw_background
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
@@ -23,7 +23,7 @@ from holdfast.tabular.trust import Method, update
 
 RADIUS, STEPS = 0.002, 70
 RUNS: tuple[tuple[str, Method, Geometry, str], ...] = (
-    ("CPO", "cpo", Geometry(), ORANGE),
+    ("CPO", "cpo", Geometry(), AMBER),
     ("C-TRPO, entropy, β = 1", "ctrpo", Geometry(1.0), GREEN),
     ("C-TRPO, log, β = 0.1", "ctrpo", Geometry(0.1, "log"), BLUE),
 )
@@ -45,7 +45,7 @@ def runs(look: Look) -> tuple[tuple[str, Method, Geometry, str], ...]:
     if not look.beta and look.barrier is None:
         return RUNS
     barrier = look.barrier or "entropy"
-    others = (*(colour for colour in SERIES if colour != ORANGE), "#666666")
+    others = (*(colour for colour in SERIES if colour != AMBER), "#666666")
     asked = zip(look.beta or (1.0,), others, strict=False)
     own = ((f"C-TRPO, {barrier}, β = {b:g}", Geometry(b, barrier), c) for b, c in asked)
     return (RUNS[0], *((name, "ctrpo", geometry, colour) for name, geometry, colour in own))
