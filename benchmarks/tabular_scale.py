@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.flow import Geometry, direction
 from holdfast.tabular.instances import gridworld, sparse_cmdp, uniform_policy
 from holdfast.tabular.lp import flow_matrix, optimum
 from holdfast.tabular.occupancy import evaluate, softmax_jacobian
+from holdfast.tabular.potentials import POTENTIALS
 from holdfast.tabular.resolvent import Resolvent
 
 LARGEST = {"dense": 1_000, "naive": 1_000, "jacobian": 400, "highs": 10_000}

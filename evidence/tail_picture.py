@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from holdfast.core.limits import tail
-from holdfast.tabular.budget import best_within, episode_law, mean_limited, tail_of
+from holdfast.tabular.budget_cmdp import best_within, episode_law, mean_limited, tail_of
 from holdfast.tabular.cmdp import FiniteCMDP
 from holdfast.tabular.lp import optimum
 

@@ -14,10 +14,10 @@ from holdfast import Agent, Generator, use_barrier
 from holdfast.core.barrier import BARRIERS
 from holdfast.run import make_run
 from holdfast.settings import leaves
-from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.mirror import mirror_path
+from holdfast.tabular.potentials import POTENTIALS, psi, psi_reversed
 from holdfast.tabular.trust import update
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "barriers.py"

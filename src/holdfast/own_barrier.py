@@ -17,8 +17,8 @@ from holdfast.algorithms import HasBarrier
 from holdfast.core.barrier import BARRIERS, unknown_barrier
 from holdfast.core.generator import QUADRATURE_BELOW, Generator, by_quadrature, register
 from holdfast.envs.foreign.references import load, refuse_untrusted, split
-from holdfast.tabular.barrier import POTENTIALS, Potential
 from holdfast.tabular.cmdp import Floats
+from holdfast.tabular.potentials import POTENTIALS, Potential
 
 DEEP = 600.0
 """Slacks between e^−600 and e^600 are searched."""

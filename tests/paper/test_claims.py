@@ -17,7 +17,6 @@ import pytest
 from holdfast.own_barrier import use_barrier
 from holdfast.paper import claims
 from holdfast.paper.geometry_claims import Choice, safe_mirror_gradient
-from holdfast.tabular.barrier import psi
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry, Trajectory, ascend, direction, flow, natural_gradient
 from holdfast.tabular.instances import uniform_policy
@@ -33,6 +32,7 @@ from holdfast.tabular.occupancy import (
     policy_of,
 )
 from holdfast.tabular.parameters import Parametrisation, log_linear
+from holdfast.tabular.potentials import psi
 from holdfast.tabular.trust import bregman_divergence, update
 
 NPG = Geometry(0.0)

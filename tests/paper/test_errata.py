@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from holdfast.records.statistics import cost_regret, iqm
-from holdfast.tabular.barrier import POTENTIALS, psi
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.flow import Geometry, direction, flow
 from holdfast.tabular.instances import random_cmdp, uniform_policy
@@ -25,6 +24,7 @@ from holdfast.tabular.occupancy import (
     policy_advantage,
     softmax,
 )
+from holdfast.tabular.potentials import POTENTIALS, psi
 from holdfast.tabular.trust import bregman_divergence, update
 
 NEAR = np.logspace(-12.0, 0.0, 200)

@@ -20,7 +20,8 @@ from holdfast.core.limits import parse_limit
 from holdfast.drawing import svg
 from holdfast.records.excursions import Excursion, excursions
 from holdfast.records.statistics import cost_regret
-from holdfast.ship.certify import card, certify, page, task
+from holdfast.ship.certify import card, certify, task
+from holdfast.ship.certify import card_page as page
 from holdfast.ship.certify.history import history
 from small_runs import rows_without_clock
 
@@ -241,7 +242,7 @@ def test_a_card_states_what_the_task_and_each_cost_is():
 
 
 def test_every_native_cost_has_a_meaning():
-    from holdfast.envs.native.worlds.costs import ENTRIES
+    from holdfast.envs.native.worlds.cost_terms import ENTRIES
 
     assert {key for keys in ENTRIES.values() for key in keys} == set(task.MEANING)
 

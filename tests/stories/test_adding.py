@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from holdfast.core.barrier import BARRIERS
 from holdfast.envs import native
-from holdfast.tabular.barrier import POTENTIALS
+from holdfast.tabular.potentials import POTENTIALS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(holdfast.__file__).parent
@@ -72,7 +72,7 @@ def add_barrier(package: Path) -> None:
         conjugate=lambda y0, kappa: 2 * (1 - (1 + kappa * y0**2) ** 0.5) / y0,
     )"""
     entry = f'    "reciprocal": {potential},\n'
-    insert(package / "tabular/barrier.py", '    "entropy": ', entry)
+    insert(package / "tabular/potentials.py", '    "entropy": ', entry)
 
 
 @pytest.fixture

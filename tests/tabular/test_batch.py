@@ -13,10 +13,10 @@ from holdfast.core.policies import Categorical
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch
 from holdfast.exact import exact_batch, probabilities, tabular_policy
-from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import toy, two_action_policy
 from holdfast.tabular.instances import random_cmdp
 from holdfast.tabular.occupancy import constrained_gramian, evaluate, gradient, gramian
+from holdfast.tabular.potentials import POTENTIALS
 
 
 def test_rows_are_the_occupancy(rng: np.random.Generator) -> None:

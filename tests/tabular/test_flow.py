@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from holdfast.core.barrier import BARRIERS
-from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, implicit_bias, toy, two_action_policy
 from holdfast.tabular.flow import Geometry, ascend, direction, flow
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.lp import optimum
 from holdfast.tabular.mirror import bregman_projection, mirror_path, optimal_actions, reduced_cost
 from holdfast.tabular.occupancy import constrained_gramian, evaluate, gradient
+from holdfast.tabular.potentials import POTENTIALS
 from holdfast.tabular.trust import bregman_divergence
 
 START = two_action_policy(0.3, 0.1)

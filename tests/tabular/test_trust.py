@@ -11,12 +11,12 @@ from scipy.optimize import minimize
 
 from holdfast.core.barrier import BARRIERS
 from holdfast.paper.square import Square
-from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, toy, two_action_policy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.ideal import ideal_update
 from holdfast.tabular.instances import random_cmdp, uniform_policy
 from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, policy_advantage
+from holdfast.tabular.potentials import POTENTIALS, psi, psi_reversed
 from holdfast.tabular.trust import Method, bregman_divergence, update
 
 OLD = two_action_policy(0.6, 0.4)

@@ -16,10 +16,10 @@ from holdfast import make_run
 from holdfast.bench.suite import cells, parse_suite
 from holdfast.cli import main
 from holdfast.cli.tune import conclude
-from holdfast.tune.page import command_of, suite_of, write_page
 from holdfast.tune.search import search
 from holdfast.tune.space import Dimension, parse_space, tuned
 from holdfast.tune.study import Study, Trial, begin, propose, stopped_at, winner
+from holdfast.tune.study_page import command_of, suite_of, write_page
 from small_runs import rows_without_clock
 
 RUN = make_run("c-trpo", env="probe/Speed-v0", steps=2_000, epoch_steps=200, num_envs=4)

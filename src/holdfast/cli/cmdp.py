@@ -4,10 +4,10 @@
 from dataclasses import replace
 
 from holdfast.paper.geometry_claims import Choice
-from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, implicit_bias, toy
 from holdfast.tabular.cmdp_files import read_cmdp
 from holdfast.tabular.instances import MAPS, gridworld
+from holdfast.tabular.potentials import POTENTIALS
 from holdfast.tabular.toy_text import from_gymnasium
 
 

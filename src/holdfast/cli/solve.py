@@ -108,7 +108,7 @@ def _given(words: Sequence[str | float], count: int) -> tuple[list[float], dict[
 
 def episode_solution(cmdp: FiniteCMDP, constraint: int, limit: Limit) -> dict[str, Any]:
     """The optimum over policies of (state, spent) as plain data; as `solution`."""
-    from holdfast.tabular.budget import best_within
+    from holdfast.tabular.budget_cmdp import best_within
 
     try:
         found = best_within(cmdp, constraint, limit)

@@ -25,7 +25,6 @@ from holdfast.files import locked, write_atomic
 from holdfast.process import cores
 from holdfast.runs.folder import plain_word
 from holdfast.train.environment import Spaces, open_env
-from holdfast.tune.page import command_of, suite_of, write_page
 from holdfast.tune.search import search
 from holdfast.tune.space import parse_space, tuned
 from holdfast.tune.study import (
@@ -38,6 +37,7 @@ from holdfast.tune.study import (
     read_trials,
     winner,
 )
+from holdfast.tune.study_page import command_of, suite_of, write_page
 
 USAGE = "tune needs an algorithm and an environment: `holdfast tune c-trpo ENV --steps 1e5`."
 SEEDS = 5

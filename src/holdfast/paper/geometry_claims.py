@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.tabular.barrier import psi
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry, ascend, flow
 from holdfast.tabular.occupancy import (
@@ -24,6 +23,7 @@ from holdfast.tabular.occupancy import (
     policy_of,
     softmax,
 )
+from holdfast.tabular.potentials import psi
 from holdfast.tabular.trust import bregman_divergence, update
 
 BETAS = (1e-3, 1.0, 100.0)

@@ -12,11 +12,11 @@ from importlib.resources import files
 
 import numpy as np
 
-from holdfast.tabular.barrier import psi, psi_reversed
 from holdfast.tabular.best_response import best_response
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.occupancy import ExactValues
+from holdfast.tabular.potentials import psi, psi_reversed
 
 
 @dataclass(frozen=True, eq=False)

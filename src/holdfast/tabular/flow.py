@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
-from holdfast.tabular.barrier import POTENTIALS, Potential
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, check_policy
 from holdfast.tabular.occupancy import ExactValues, advantage, evaluate
 from holdfast.tabular.parameters import SOFTMAX, Parametrisation
+from holdfast.tabular.potentials import POTENTIALS, Potential
 
 KEEP = 0.1
 """Share of each slack that remains after a `safe` step."""

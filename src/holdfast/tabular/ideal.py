@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
-from holdfast.tabular.barrier import psi_reversed
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, softmax
+from holdfast.tabular.potentials import psi_reversed
 from holdfast.tabular.trust import bregman_divergence, update
 
 _solve: Any = minimize

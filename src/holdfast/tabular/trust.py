@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from holdfast.tabular.barrier import Potential, psi
 from holdfast.tabular.cmdp import FiniteCMDP, Floats
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.newton import Point, minimise
 from holdfast.tabular.occupancy import ExactValues, evaluate, mean_kl, policy_advantage, softmax
+from holdfast.tabular.potentials import Potential, psi
 
 Method = Literal["trpo", "cpo", "ctrpo"]
 _root: Any = brentq

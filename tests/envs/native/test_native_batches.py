@@ -16,7 +16,7 @@ from holdfast.envs import native
 from holdfast.envs.acting import Actor, Normaliser
 from holdfast.envs.base import VecEnv
 from holdfast.envs.native.batch.lockstep import LockstepEnv
-from holdfast.envs.native.worlds.costs import select
+from holdfast.envs.native.worlds.cost_terms import select
 from holdfast.envs.rollout import Rollout
 
 FAMILIES = (

@@ -7,7 +7,7 @@ import pytest
 from holdfast.envs import native
 from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.engine import mujoco
-from holdfast.envs.native.worlds import costs, layout, observe, rewards, world
+from holdfast.envs.native.worlds import cost_terms, layout, observe, rewards, world
 from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 from holdfast.envs.native.worlds.tasks import LEVELS, NAVIGATION_TASKS
 
@@ -284,13 +284,13 @@ def test_level_rules() -> None:
 
 
 def test_vases_cost_while_they_move_and_pillars_by_touch() -> None:
-    still = costs.Situation(
+    still = cost_terms.Situation(
         np.zeros((2, 2)), (1.0, 1.0), np.zeros((2, 0, 2)), 0.2,
         np.array([[[0, 0, 9.9e-5]], [[0, 6e-5, 8e-5]]]), {"pillars": np.eye(2, dtype=bool)},
         np.zeros(2, np.intp), np.zeros(2, np.int64),
     )  # fmt: skip
-    np.testing.assert_array_equal(costs.vases_velocity(still), [0, 1])
-    np.testing.assert_array_equal(costs.COSTS["cost_pillars"](still), [1, 1])
+    np.testing.assert_array_equal(cost_terms.vases_velocity(still), [0, 1])
+    np.testing.assert_array_equal(cost_terms.COSTS["cost_pillars"](still), [1, 1])
 
 
 def test_circle_pays_counter_clockwise() -> None:

@@ -10,7 +10,7 @@ from holdfast.envs.native.batch.lockstep import LIMIT, LockstepEnv
 from holdfast.envs.native.batch.navigation import NavigationSimulation
 from holdfast.envs.native.batch.velocity import VelocitySimulation
 from holdfast.envs.native.worlds import NATIVE_IDS
-from holdfast.envs.native.worlds.costs import available
+from holdfast.envs.native.worlds.cost_terms import available
 from holdfast.envs.native.worlds.rewards import REWARDS
 from holdfast.envs.native.worlds.tasks import LEVELS, NAVIGATION_TASKS, Level
 from holdfast.envs.native.worlds.velocity_tasks import VELOCITY_TASKS

@@ -7,7 +7,7 @@ import numpy as np
 
 from holdfast.drawing.palette import AMBER, BLUE, INK
 from holdfast.paper.figures.figure import Drawing, Look, canvas
-from holdfast.tabular.barrier import POTENTIALS, psi, psi_reversed
+from holdfast.tabular.potentials import POTENTIALS, psi, psi_reversed
 
 SLACK = 3.0
 

@@ -10,11 +10,11 @@ from matplotlib.lines import Line2D
 from holdfast.drawing.palette import INK, SERIES
 from holdfast.paper.figures.figure import Drawing, Look, canvas
 from holdfast.paper.square import Square
-from holdfast.tabular.barrier import POTENTIALS
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy, two_action_policy
 from holdfast.tabular.flow import Geometry
 from holdfast.tabular.lp import interior_policy
 from holdfast.tabular.occupancy import ExactValues, evaluate
+from holdfast.tabular.potentials import POTENTIALS
 
 BETAS = (1e-3, 1e-1, 1.0, 2.0)
 CENTRES = (((0.6, 0.4), 0.05), ((0.5, 0.3), 0.01))

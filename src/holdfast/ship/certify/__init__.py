@@ -21,8 +21,8 @@ from holdfast.judge.evaluate import CostBound, Limits, OnEpisodes
 from holdfast.judge.perturb import parse_perturbations
 from holdfast.ship.certify.card import CardInputs
 from holdfast.ship.certify.card import describe as described
+from holdfast.ship.certify.card_page import render
 from holdfast.ship.certify.history import history
-from holdfast.ship.certify.page import render
 from holdfast.ship.film.writers import find_ffmpeg
 
 __all__ = ["certify"]

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.envs import native
 from holdfast.envs.foreign.references import load, split
 from holdfast.envs.make import is_task
-from holdfast.envs.native.worlds.costs import ENTRIES
+from holdfast.envs.native.worlds.cost_terms import ENTRIES
 from holdfast.envs.probe import PROBES
 
 MEANING = {

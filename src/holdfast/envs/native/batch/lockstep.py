@@ -24,7 +24,7 @@ from holdfast.envs.base import (
 )
 from holdfast.envs.native import engine
 from holdfast.envs.native.simulation import Array, Simulated, Simulation
-from holdfast.envs.native.worlds import costs
+from holdfast.envs.native.worlds import cost_terms
 from holdfast.envs.rollout import Collecting, Rollout, collect
 
 LIMIT = 25.0
@@ -50,11 +50,11 @@ class LockstepEnv(Collecting, Alterable, Simulated):
     def __init__(self, env_id: str, simulation: Simulation, names: tuple[str, ...]) -> None:
         self.env_id, self.simulation, self.cost_names = env_id, simulation, names
         self.num_envs = simulation.num_envs
-        self._behind = costs.resolve(env_id, names, simulation.cost_keys)
+        self._behind = cost_terms.resolve(env_id, names, simulation.cost_keys)
         self.facts = Facts(
-            cost_bounds=(1.0,) * len(names),  # `costs.select` gives 0 or 1
+            cost_bounds=(1.0,) * len(names),  # `cost_terms.select` gives 0 or 1
             cost_limits=dict.fromkeys(names, LIMIT),
-            free_costs=costs.free(names, simulation.cost_keys),
+            free_costs=cost_terms.free(names, simulation.cost_keys),
             time_limit=simulation.time_limit,
         )
         self.observation_space: gym.spaces.Box[Any] = gym.spaces.Box(
@@ -97,7 +97,7 @@ class LockstepEnv(Collecting, Alterable, Simulated):
             obs[ended] = self.simulation.restart(ended)
             self._steps[ended] = 0
         self._obs, self.costs = obs, outcome.costs
-        cost = costs.select(outcome.costs, self._behind)
+        cost = cost_terms.select(outcome.costs, self._behind)
         return Step(obs, outcome.obs, outcome.reward, cost, outcome.terminated, truncated)
 
     @property

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.envs.native import engine
 from holdfast.envs.native.simulation import Array, Indices, Outcome
-from holdfast.envs.native.worlds import costs, layout, observe, rewards
+from holdfast.envs.native.worlds import cost_terms, layout, observe, rewards
 from holdfast.envs.native.worlds.physics import SUBSTEPS, Physics
 from holdfast.envs.native.worlds.robots import ROBOTS, level_for
 
@@ -39,7 +39,7 @@ class NavigationSimulation:
         self._slices = self.plan.slices
         self._sizes = {kind.name: kind.size[0] for kind in self.level.kinds}
         self._contacts = self.level.reward == "button" or bool(
-            costs.BY_CONTACT & set(self.level.penalties)
+            cost_terms.BY_CONTACT & set(self.level.penalties)
         )
         self._generators = [np.random.RandomState(i) for i in range(num_envs)]
         self._pending = np.zeros(num_envs, np.int64)
@@ -148,7 +148,7 @@ class NavigationSimulation:
         if self._reward.motion is not None:
             reward = reward + self._reward.motion(scene)
         bound = self.level.reward_bound
-        self._costs = costs.evaluate(self.level.penalties, self._situation(touched))
+        self._costs = cost_terms.evaluate(self.level.penalties, self._situation(touched))
         self.timer = np.maximum(self.timer - 1, 0)
         self.last = distance
         terminated = self._renew_goals(np.flatnonzero(met))
@@ -160,12 +160,12 @@ class NavigationSimulation:
         if not self._contacts:
             return {}
         entries = len(self.plan.names)
-        matrix = costs.touching(self.physics.datas, self.physics.geom_entry, entries)
+        matrix = cost_terms.touching(self.physics.datas, self.physics.geom_entry, entries)
         return {name: matrix[:, where] for name, where in self._slices.items()}
 
-    def _situation(self, touched: dict[str, NDArray[np.bool_]]) -> costs.Situation:
+    def _situation(self, touched: dict[str, NDArray[np.bool_]]) -> cost_terms.Situation:
         hazards = self._slices.get("hazards", slice(0, 0))
-        return costs.Situation(
+        return cost_terms.Situation(
             self.physics.position[:, :2],
             self.level.limits,
             self.layout[:, hazards],

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.envs.native import engine
 from holdfast.envs.native.engine import Data, Model, mujoco
 from holdfast.envs.native.simulation import Array, Indices
-from holdfast.envs.native.worlds import costs, world
+from holdfast.envs.native.worlds import cost_terms, world
 from holdfast.envs.native.worlds.layout import Plan
 from holdfast.envs.native.worlds.robots import ROBOTS
 from holdfast.envs.native.worlds.tasks import Kind, Level
@@ -89,11 +89,11 @@ class Physics:
         self._free_qpos = [int(model.jnt_qposadr[joint]) for joint in joints]
         self._free_dofs = [int(model.jnt_dofadr[joint]) for joint in joints]
         self._hinges = [int(adr) for adr in model.jnt_qposadr[model.actuator_trnid[:, 0]]]
-        owner = np.full(model.nbody, costs.NOTHING, np.int64)
+        owner = np.full(model.nbody, cost_terms.NOTHING, np.int64)
         owner[self._free] = self._free_entries
         owner[self._solid] = self._solid_entries
-        owner[model.body_rootid == root] = costs.ROBOT
-        owner[0] = costs.NOTHING
+        owner[model.body_rootid == root] = cost_terms.ROBOT
+        owner[0] = cost_terms.NOTHING
         self.geom_entry = owner[model.geom_bodyid]
         """[geoms] the layout entry that owns each geom, or `ROBOT`, or `NOTHING`."""
         self._forward_serves_next = not self._robot.runge_kutta and not self._gremlins

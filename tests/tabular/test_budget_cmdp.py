@@ -11,7 +11,7 @@ from holdfast import exact
 from holdfast.algorithms import CTRPO
 from holdfast.cli import main
 from holdfast.core.limits import chance, parse_limit, tail
-from holdfast.tabular.budget import (
+from holdfast.tabular.budget_cmdp import (
     as_chance,
     best_within,
     episode_law,
