@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line as a user meets it: it works, and what is wrong is one sentence and exit 2."""
 
+import ast
 import importlib
 import inspect
 import json
@@ -13,8 +14,8 @@ import pytest
 
 from holdfast import cli
 from holdfast.algorithms import ALGORITHMS
-from holdfast.cli.arguments import parse_limits, whole
-from holdfast.cli.options import grouped, parse_run
+from holdfast.cli.arguments import EnvironmentOptions, Judging, parse_limits, whole
+from holdfast.cli.options import More, Options, grouped, parse_run
 from holdfast.records.rows import read_rows
 from holdfast.run import make_run
 
@@ -389,3 +390,11 @@ def test_the_help_of_an_argument_is_one_line_of_the_docstring(name):
     doc = importlib.import_module(f"holdfast.cli.{name}").command.__doc__
     assert not continued(doc)
     assert continued(doc + "\n\n    Args:\n        x: One\n            text.")  # the control
+
+
+@pytest.mark.parametrize("kind", [Options, More, EnvironmentOptions, Judging])
+def test_the_help_of_an_option_is_one_line_of_the_class(kind):
+    """tyro keeps the break before an indented line."""
+    body = ast.parse(inspect.getsource(kind)).body[0].body
+    texts = [node.value.value for node in body if isinstance(node, ast.Expr)]
+    assert len(texts) > 4 and not [text for text in texts[1:] if "\n" in text]

@@ -107,24 +107,24 @@ def print_commands() -> None:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("list", "algorithms, and the settings of one"),
+        Command("list", "list algorithms, or the settings of one"),
         Command("train", "train ALGO on ENV", own_parser=True),
         Command("resume", "continue a run"),
         Command("evaluate", "judge a trained policy's safety"),
         Command("watch", "film a trained policy"),
         Command("certify", "write a model card on a policy's safety"),
-        Command("export", "the policy as ONNX, or for NumPy alone"),
-        Command("zoo", "trained policies that come with the library"),
-        Command("envs", "tasks, and a description of one"),
+        Command("export", "write a policy as ONNX, or for NumPy alone"),
+        Command("zoo", "list trained policies of the library"),
+        Command("envs", "list tasks, or describe one"),
         Command("check", "find faults in your environment"),
         Command("bench", "run a whole comparison"),
         Command("tune", "search for settings that keep the limit", own_parser=True),
         Command("report", "compare runs in one page"),
-        Command("solve", "the optimum of a finite CMDP, exactly"),
+        Command("solve", "solve a finite CMDP exactly"),
         Command("verify", "check the theorems numerically"),
         Command("figures", "draw the geometry of safe policies"),
         Command("playground", "write the interactive page of trust regions"),
         Command("plot", "draw a run's return, cost and regret"),
-        Command("demo", "C-TRPO on HalfCheetah in about a minute, and its verdict"),
+        Command("demo", "train C-TRPO on HalfCheetah and judge it, in about a minute"),
     )
 }

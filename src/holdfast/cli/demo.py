@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast demo`: C-TRPO on HalfCheetah in about a minute, and its verdict."""
+"""`holdfast demo`: train C-TRPO on HalfCheetah and judge it, in about a minute."""
 
 from __future__ import annotations
 

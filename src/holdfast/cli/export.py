@@ -25,7 +25,7 @@ def command(
     Args:
         run: The run folder.
         out: policy.onnx, or policy.npz for NumPy alone (with its reader policy.py beside it).
-        double: ONNX takes and returns float64 instead of float32.
+        double: Write ONNX with inputs and outputs in float64 instead of float32.
         noise: Add a second ONNX output, `sampled`: an action drawn with the input `noise`.
     """
     from holdfast.agent import Agent

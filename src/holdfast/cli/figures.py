@@ -29,7 +29,7 @@ def command(
     Args:
         out: Folder to write to.
         formats: Any of png, svg, pdf.
-        parity: Trajectories by the published code, overshoot and log-d Gramian included.
+        parity: Draw trajectories as the published code does, with its overshoot and its Gramian.
         beta: Weights of the barrier, instead of each figure's defaults.
         barrier: The barrier: entropy, log, or your own, file.py:name.
         radius: Radius of the regions and updates.

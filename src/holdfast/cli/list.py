@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast list`: algorithms, and the settings of one."""
+"""`holdfast list`: list algorithms, or the settings of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ PAPER = (
 
 
 def command(algorithm: tyro.conf.Positional[str] = "") -> None:
-    """List algorithms, or the settings of one and those that each preset changes."""
+    """List algorithms, or the settings of one and those that each preset changes.
+
+    Args:
+        algorithm: Its name; without it all algorithms are listed.
+    """
     from holdfast.algorithms import ALGORITHMS
 
     console = plain_console()

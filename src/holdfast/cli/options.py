@@ -28,6 +28,15 @@ METAVARS = {
 HIDDEN = ("env", "env_args", "cost", "name", "origin", "limits", "preset")
 """Settings of `Run` without a flag of the same name."""
 
+LIMIT = (
+    "A separate constraint with its limit: hazards=25 (the mean), 'hazards=25 worst 5%' (the tail) "
+    "or 'hazards=25 in 95%' (the chance); repeat it for several."
+)
+PRESET = (
+    "published: as in the paper's code; corrected: as the mathematics requires; text: as in the "
+    "paper's text; none: Holdfast's default. Flags override the preset."
+)
+
 
 @dataclass(frozen=True)
 class More:
@@ -53,15 +62,15 @@ class Options:
 
     steps: int
     cost_limit: float | None
-    limit: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=LIMIT")] = ()
-    """A separate constraint with its limit: hazards=25 (the mean), 'hazards=25 worst 5%' (the
-    tail) or 'hazards=25 in 95%' (the chance); repeat it for several."""
+    limit: Annotated[
+        UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=LIMIT", help=LIMIT)
+    ] = ()
     seed: int
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", aliases=["-o"])] = None
     """The run folder; by default runs/ALGO_ENV_seedN_TIME."""
-    preset: Annotated[PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}")] = None
-    """published: as in the paper's code; corrected: as the mathematics requires; text: as in the
-    paper's text; none: Holdfast's default. Flags override the preset."""
+    preset: Annotated[
+        PresetName | None, tyro.conf.arg(metavar=f"{{{','.join(PRESETS)}}}", help=PRESET)
+    ] = None
     env_arg: Annotated[UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """An argument of your environment, such as size=5; repeat it for several."""
     cost: Annotated[str, tyro.conf.arg(metavar="MODULE:FUNCTION")] = ""

@@ -13,7 +13,7 @@ def command(run: tyro.conf.Positional[RunFolder], out: OutOrNone = None) -> None
 
     Args:
         run: The run folder.
-        out: The picture's file; the suffix chooses PNG, SVG or PDF. Default: RUN/progress.png.
+        out: The picture's file, by default RUN/progress.png; its suffix chooses PNG, SVG or PDF.
     """
     from holdfast.cluster.storage import refuse_zoo, sync_back
     from holdfast.runs.folder import open_folder

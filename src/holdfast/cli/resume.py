@@ -34,7 +34,7 @@ def command(
         quiet: No progress display.
         tensorboard: Write TensorBoard events too.
         wandb: Weights & Biases project to log to.
-        environment: Its new name, if it has moved or had no name.
+        environment: The environment's new name, if its file has moved or it had no name.
         cluster: A Ray cluster whose machines the workers run on: an address, auto or local.
     """
     from holdfast.cluster.storage import refuse_zoo

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast solve`: the optimum of a finite CMDP, exactly."""
+"""`holdfast solve`: solve a finite CMDP exactly."""
 
 import json as json_format
 from collections.abc import Sequence

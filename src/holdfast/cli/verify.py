@@ -26,7 +26,7 @@ def command(
 ) -> None:
     """Check the theorems numerically; exits with 1 if one fails.
 
-    On the toy and on random CMDPs, or on your own, starting from a policy inside its limits.
+    They are checked on the toy and on random CMDPs, or on yours, from a policy inside its limits.
 
     Args:
         source: Any source of `holdfast solve`.

@@ -32,7 +32,7 @@ def command(
         episodes: Number of episodes.
         seeds: Show the episodes of these seeds.
         worst_of: Play this many episodes and show the costliest of them.
-        seed: Seed of the episodes; evaluate uses the same ones.
+        seed: Seed of the episodes; `evaluate` with this seed plays the same ones.
         greedy: Take the most likely action instead of sampling.
         frames: Largest number of frames of an episode; several steps may pass between two frames.
         fps: Frames per second.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`holdfast zoo`: trained policies that come with the library."""
+"""`holdfast zoo`: list trained policies of the library."""
 
 from __future__ import annotations
 
