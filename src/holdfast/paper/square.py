@@ -12,6 +12,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from holdfast.drawing.palette import page_colours
 from holdfast.tabular.best_response import best_response
 from holdfast.tabular.cmdp import FiniteCMDP, Floats, toy
 from holdfast.tabular.flow import Geometry
@@ -123,4 +124,5 @@ def page(cmdp: FiniteCMDP | None = None) -> str:
         "top": (1.0 - shown.gamma) * float(shown.initial @ highest),
     }
     template = files("holdfast.paper").joinpath("playground.html").read_text(encoding="utf-8")
-    return template.replace("/*CMDP*/null", json.dumps(data))
+    coloured = template.replace("/*PALETTE*/", page_colours())
+    return coloured.replace("/*CMDP*/null", json.dumps(data))
