@@ -43,7 +43,7 @@ check: .venv/.dev          ## lint, format, types, import layers, pinned version
 # The mathematics, exact CMDPs, settings, presets, progress files and one small training.
 # What its files leave to `make test` is marked `thorough`.
 QUICK := -m 'not thorough and not learning and not extras and not full' tests/core $(addprefix tests/tabular/test_, batch.py cmdp.py flow.py lp.py occupancy.py parameters.py random.py) \
-  tests/test_settings.py tests/test_presets.py tests/runs/test_progress.py \
+  tests/test_settings.py tests/run/test_presets.py tests/runs/test_progress.py \
   tests/train/test_train.py::test_agent_in_ten_lines
 
 quick: .venv/.dev          ## the tests to run after every change, in one to two minutes

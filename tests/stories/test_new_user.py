@@ -15,7 +15,6 @@ from holdfast import Agent, bars, cli, make_env, make_run, suggest_limit
 from holdfast.cli.options import parse_run
 from holdfast.cli.words import for_shell
 from holdfast.console import counted
-from holdfast.drawing import svg
 from holdfast.envs.check.facts import describe_batch
 from holdfast.envs.native.catalogue import summaries
 from holdfast.judge.verdict import verdict
@@ -250,24 +249,3 @@ def test_a_policy_that_the_zoo_lacks_gets_near_names(capsys, tmp_path, monkeypat
     with pytest.raises(ZooError, match=r"did you mean 'zoo/SafetyAntVelocity-v1'\?"):
         entry_of("SafetyAntVelocty-v1", known)
     assert entry_of("zoo/SafetyAntVelocity-v1", known) == ("SafetyAntVelocity-v1", {})
-
-
-# Pictures
-
-
-@pytest.mark.parametrize("limit", [0.5, 3.0, 5.0, 20.0, 90.0])
-@pytest.mark.parametrize("mean", [0.4, 4.0, 5.5, 21.0, 75.0, 99.0])
-def test_no_line_of_a_histogram_crosses_a_label(limit, mean):
-    drawn = svg.histogram(np.linspace(0.0, 100.0, 50), limit, mean, "cost")
-    lines = re.findall(r'<line class="(?:limit|mean)" x1="(\S+)" x2="\S+" y1="(\S+)"', drawn)
-    texts = re.findall(
-        r'<text class="(?:limit|mean)" x="(\S+)" y="(\S+)" text-anchor="(\w+)">([^<]+)', drawn
-    )
-    assert len(lines) == len(texts) == 2
-    for x, y, anchor, text in texts:
-        wide = 7.5 * len(text)
-        left = float(x) - (wide if anchor == "end" else 0)
-        assert 0 <= left and left + wide <= svg.WIDTH
-        for at, top in lines:
-            crossed = left <= float(at) <= left + wide and float(top) < float(y)
-            assert not crossed, (text, "is crossed")
