@@ -15,12 +15,13 @@ solve than one that random actions have thrown down. So the environments also re
 the same states, an epoch of the actions that the trained policy chose.
 
 With `--parts` also the parts of the update, each by itself: critics, policy step; and what an epoch
-of acting takes with critics fitted after it or beside it. With `--critics-last` the critics are
-fitted beside the policy step, instead of before it.
+of acting takes with critics fitted after it or beside it. `--set` gives settings by name, such as
+`critic_first=false`: critics beside the policy step, instead of before it.
 
 With `--model` instead: an epoch is measured with one worker and with two, a model of it is fitted
-(benchmarks/epoch_model.py), and printed for more cores with the settings that it advises. Only the
-workers change, so the update's parts are those of the cores that XLA sees.
+(benchmarks/epoch_model.py), and printed for more cores with the settings that it advises, beside
+the measured epochs. Only the workers change, so the update's parts are those of the cores that XLA
+sees.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ import jax
 import mujoco
 import numpy as np
 
+from digests import read_setting
 from env_speed import PAPER, drifter, engine_rate, env_rate
 from epoch_model import fit_epoch
 from holdfast import make_run
@@ -51,8 +53,8 @@ from holdfast.train.epoch import TIME_COLUMNS
 from holdfast.train.state import actor_of
 from holdfast.train.update import make_update
 
-OF_ENVIRONMENTS = 0.6
-OF_ENGINE = {"Ant": 0.65, "HalfCheetah": 0.35, "PointGoal": 0.5, "CarButton": 0.65, "Racecar": 0.75}
+OF_ENVIRONMENTS = 0.7
+OF_ENGINE = {"Ant": 0.8, "HalfCheetah": 0.45, "PointGoal": 0.6, "CarButton": 0.85, "Racecar": 0.92}
 """Shares that are aimed at, by the beginning of the task's name."""
 
 
@@ -137,8 +139,10 @@ def part_seconds(run: Any, env: Any, state: Any) -> dict[str, float]:
     return medians
 
 
-def measure(env_id: str, epochs: int, seconds: float, parts: bool, first: bool) -> None:
-    run = make_run("c-trpo", env=env_id, steps=epochs * 20_000, critic_first=first)
+def measure(
+    env_id: str, epochs: int, seconds: float, parts: bool, settings: dict[str, Any]
+) -> None:
+    run = make_run("c-trpo", env=env_id, steps=epochs * 20_000, **settings)
     env = open_env(run)
     env.reset(0)
     actor = drifter(env)
@@ -174,26 +178,28 @@ def measure(env_id: str, epochs: int, seconds: float, parts: bool, first: bool) 
 
 def model(env_id: str, epochs: int) -> None:
     """Fit the model of an epoch on one and on two workers, and print it with its advice."""
-    acting, rest, run = {}, {}, None
+    acting, whole, run = {}, {}, None
     for workers in (1, 2):
         run = make_run("c-trpo", env=env_id, steps=epochs * 20_000, workers=workers)
         env = open_env(run)
         spent, state = epoch_seconds(run, env)
-        acting[workers], rest[workers] = spent["time_rollout"], spent["epoch"]
+        acting[workers], whole[workers] = spent["time_rollout"], spent["epoch"]
         if workers == 2:
             alone = part_seconds(run, env, state)
         env.close()
     assert run is not None
-    other = statistics.mean(rest[n] - acting[n] for n in rest) - alone["critics"] - alone["policy"]
+    update = alone["critics"] + alone["policy"]
+    other = statistics.mean(whole[n] - acting[n] for n in whole) - update
     fitted = fit_epoch(acting[1], acting[2], alone["critics"], alone["policy"], max(other, 0.0))
     print(f"\n{env_id}: {fitted.advice(cores(), run.num_envs)}\n")
-    head = ["workers", "acting, s", "critics", "step", "rest", "epoch", "steps/s"]
+    head = ["workers", "acting, s", "critics", "step", "rest", "epoch", "measured", "steps/s"]
     print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for n in (1, 2, 4, 8, 16):
-        whole = fitted.seconds(n)
-        parts = (fitted.acting(n), fitted.critics, fitted.step, fitted.rest, whole)
+        epoch = fitted.seconds(n)
+        parts = (fitted.acting(n), fitted.critics, fitted.step, fitted.rest, epoch)
         cells = " | ".join(f"{x:.2f}" for x in parts)
-        print(f"| {n} | {cells} | {run.epoch_steps / whole:,.0f} |", flush=True)
+        known = f"{whole[n]:.2f}" if n in whole else "–"
+        print(f"| {n} | {cells} | {known} | {run.epoch_steps / epoch:,.0f} |", flush=True)
 
 
 def main() -> None:
@@ -202,9 +208,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--tasks", nargs="+", default=PAPER)
     parser.add_argument("--parts", action="store_true", help="also the update's parts alone")
-    parser.add_argument("--critics-last", action="store_true", help="beside the policy step")
+    parser.add_argument("--set", nargs="*", default=[], help="settings, as NAME=VALUE in JSON")
     parser.add_argument("--model", action="store_true", help="a model of an epoch, and its advice")
     options = parser.parse_args()
+    settings = dict(map(read_setting, options.set))
     use_compilation_cache()
     print(f"{platform.machine()}, {cores()} cores, load {os.getloadavg()[0]:.1f} before, ", end="")
     print(f"jax {jax.__version__}, mujoco {mujoco.__version__}\n")
@@ -220,7 +227,7 @@ def main() -> None:
     head += parts if options.parts else []
     print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for env_id in options.tasks:
-        measure(env_id, options.epochs, options.seconds, options.parts, not options.critics_last)
+        measure(env_id, options.epochs, options.seconds, options.parts, settings)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long an update, a start and an epoch take, and how much memory a run needs.
 
-    python benchmarks/update_speed.py [--quick]
+    python benchmarks/update_speed.py [--quick | --start]
 
 The paper's setting: 20 000 samples, observations of 27, actions of 8, 64×64, 15 iterations of CG,
 10 critic passes of minibatches of 128. Prints Markdown for benchmarks/README.md.
@@ -165,6 +165,46 @@ def start_and_memory(epochs: int) -> None:
     shutil.rmtree(place)
 
 
+FIRST_STEP = """
+import os, sys, time
+import holdfast.train
+
+def stop(*_):
+    with open("/proc/self/stat") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    with open("/proc/uptime") as file:
+        up = float(file.read().split()[0])
+    print(up - ticks / os.sysconf("SC_CLK_TCK"), time.process_time(), flush=True)
+    os._exit(0)
+
+holdfast.train.collect_epoch = stop
+from holdfast.cli import main
+main(sys.argv[1:])
+"""
+
+
+def first_step(task: str, rounds: int = 3) -> None:
+    """From the start of the process to the call that takes the first step; medians when warm."""
+    print(f"\n| `holdfast train c-trpo {task}` to its first step | wall s | processor s |")
+    print("|---|---|---|")
+    command = [sys.executable, "-c", FIRST_STEP, "train", "c-trpo", task]
+    command += ["--steps", "20000", "--quiet"]
+    with tempfile.TemporaryDirectory() as place:
+        told: list[tuple[float, ...]] = []
+        for number in range(1 + rounds):
+            done = subprocess.run(
+                [*command, "--out", f"{place}/{number}"],
+                env=os.environ | {"JAX_COMPILATION_CACHE_DIR": f"{place}/cache"},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            told.append(tuple(map(float, done.stdout.split()[-2:])))
+    warm = [float(np.median(column)) for column in zip(*told[1:], strict=True)]
+    for name, seconds in (("cold", told[0]), ("warm", warm)):
+        print(f"| {name} | {seconds[0]:.1f} | {seconds[1]:.1f} |", flush=True)
+
+
 AGAIN = """
 import time
 from holdfast import Agent
@@ -194,9 +234,13 @@ def learn_again() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only the update")
+    parser.add_argument("--start", action="store_true", help="only the start, to the first step")
     parser.add_argument("--epochs", type=int, default=12, help="of the long memory run")
     options = parser.parse_args()
-    update_parts()
-    learn_again()
-    if not options.quick:
+    if options.start:
+        first_step("SafetyPointGoal1-v0")
+    else:
+        update_parts()
+        learn_again()
+    if not options.quick and not options.start:
         start_and_memory(options.epochs)

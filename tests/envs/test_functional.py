@@ -6,9 +6,10 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -141,9 +142,14 @@ def test_the_scan_and_the_loop_in_numpy_agree(slopes):
     scanned = slopes.collect(actor, noise)
     last = slopes.observation
     looped, obs, _ = collect(slopes, slopes.reset(3), actor, noise)
-    for name in ("obs", "next_obs", "action", "reward", "cost", "mean", "var"):
+    for name in ("obs", "next_obs", "action", "reward", "cost"):
         a, b = np.asarray(getattr(scanned, name)), getattr(looped, name)
         np.testing.assert_allclose(a, b, atol=2e-5, err_msg=name)
+    assert len(scanned.mean) == 1 and len(looped.mean) == 4  # of all environments, or of each
+    merged = [Normaliser.create(2).merge_each(200 // len(r.mean), r.mean, r.var)
+              for r in (scanned, looped)]  # fmt: skip
+    np.testing.assert_allclose(merged[0].mean, merged[1].mean, atol=2e-5)
+    np.testing.assert_allclose(merged[0].var, merged[1].var, atol=2e-5)
     same(vars_of(scanned, "terminated", "truncated"), vars_of(looped, "terminated", "truncated"))
     np.testing.assert_allclose(last, obs, atol=1e-6)
 
@@ -156,12 +162,12 @@ def test_statistics_are_those_of_all_that_was_given_to_act_on_next(slopes):
     slopes.reset(3)
     rollout = slopes.collect(FREE, noise_for(slopes, 65))
     given = np.asarray(rollout.seen)[1:].astype(np.float64)  # without statistics: as they are
-    mean, var = moments(given)
-    np.testing.assert_allclose(rollout.mean, mean, rtol=1e-12)
-    np.testing.assert_allclose(rollout.var, var, rtol=1e-12)
+    mean, var = moments(given.reshape(-1, 2))
+    np.testing.assert_allclose(rollout.mean[0], mean, rtol=1e-12)
+    np.testing.assert_allclose(rollout.var[0], var, rtol=1e-12)
     # Control: the successors, which differ at the ends of episodes, have other statistics.
-    other = moments(np.asarray(rollout.next_obs).astype(np.float64))[0]
-    assert not np.allclose(rollout.mean, other, rtol=1e-3)
+    other = moments(np.asarray(rollout.next_obs).astype(np.float64).reshape(-1, 2))[0]
+    assert not np.allclose(rollout.mean[0], other, rtol=1e-3)
 
 
 def test_an_epoch_is_one_program_that_is_compiled_once():
@@ -185,6 +191,47 @@ def test_an_epoch_is_one_program_that_is_compiled_once():
     assert calls == {"_advance": 3, "_move": 0} and scan._cache_size() == 1
     collect(slopes, first, actor, noise_for(slopes, 30))  # control: a hand-over at every step
     assert calls == {"_advance": 3, "_move": 30}
+
+
+def test_the_second_epoch_compiles_nothing_that_the_first_has(caplog):
+    """Parameters have one type and place, from the first ones on."""
+    run = small(epochs=3, num_envs=4, epoch_steps=80, limits=LIMITS, cost_limit=None)
+    epochs = train(run, open_env(run, Slope))
+    with caplog.at_level("WARNING", logger="jax"), jax.log_compiles(True):
+        next(epochs)
+        first = compiled(caplog)
+        next(epochs)
+    assert {"estimate", "improve", "advance", "joined", "draw"} <= first  # control: it names them
+    assert not first & compiled(caplog) - {"isfinite", "_reduce_all"}  # of other shapes
+
+
+def compiled(caplog):
+    """Names of the functions that were compiled since the last call."""
+    names = {m[1] for r in caplog.records if (m := re.match(r"Compiling jit\((\w+)\)", r.message))}
+    caplog.clear()
+    return names
+
+
+@pytest.mark.parametrize("time", [0.0, 5.0])
+@pytest.mark.parametrize("choices", [False, True])
+def test_noise_drawn_on_the_device_has_the_law_of_numpys(slopes, time, choices):
+    made = Actor((), None, (2, 3)) if choices else Actor((), np.ones(5, np.float32))
+    actor = replace(made, noise_time=time)
+    noise = np.asarray(slopes.draw(actor, jax.random.key(1), 4000))
+    drawn = actor.draw(np.random.default_rng(1), (4000, 4))
+    assert noise.shape == drawn.shape and noise.dtype == drawn.dtype
+
+    def moments_of(x):
+        """Mean, variance and the correlation of neighbours."""
+        centred = x - x.mean()
+        return x.mean(), x.var(), (centred[1:] * centred[:-1]).mean() / x.var()
+
+    np.testing.assert_allclose(moments_of(noise), moments_of(drawn), atol=0.05)
+    same_key, other = (slopes.draw(actor, jax.random.key(seed), 4000) for seed in (1, 2))
+    assert (noise == np.asarray(same_key)).all() and (noise != np.asarray(other)).any()
+    if time:  # control: white noise has no such correlation
+        white = np.asarray(slopes.draw(made, jax.random.key(1), 4000))
+        assert abs(moments_of(white)[2] - moments_of(drawn)[2]) > 0.5
 
 
 def test_rounds_are_those_of_the_plain_loop(slopes):

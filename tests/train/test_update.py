@@ -32,8 +32,8 @@ def seen(monkeypatch):
     """What the first epoch's update was given and what came of it."""
     calls = []
 
-    def spy(algorithm):
-        update = make_update(algorithm)
+    def spy(*given):
+        update = make_update(*given)
 
         def spied(learner, batch, key, advantages):
             after = update(learner, batch, key, advantages)

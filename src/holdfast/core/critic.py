@@ -150,17 +150,17 @@ class CriticFit:
         arrays = jax.tree.leaves(critics.layers)
         return self.critic_first and samples >= sum(p[0].size for p in arrays)
 
-    def minibatches(self, key: Array, size: int) -> Minibatches:
-        """All passes of a fit to `size` samples, shuffled.
+    def minibatches(self, key: Array, size: int, xp: Any = np) -> Minibatches:
+        """All passes of a fit to `size` samples, shuffled: the same numbers in NumPy and in JAX.
 
         The last minibatch of a pass is filled up with rows of weight 0.
         """
         minibatch, passes = self.critic_minibatch, self.critic_passes
         per_pass = -(-size // minibatch)
         padding = per_pass * minibatch - size
-        order = orders(key, passes, size, np)
-        index = np.pad(order, ((0, 0), (0, padding))).reshape(-1, minibatch)
-        used = np.tile(np.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
+        order = orders(key, passes, size, xp)
+        index = xp.pad(order, ((0, 0), (0, padding))).reshape(-1, minibatch)
+        used = xp.tile(xp.arange(per_pass * minibatch) < size, passes).reshape(-1, minibatch)
         return index, used
 
     def fit(

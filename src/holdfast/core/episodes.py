@@ -67,7 +67,11 @@ class Episodes:
         self, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
     ) -> Episodes:
         """The statistics after an epoch of reward [T, N], cost [T, N, K] and done [T, N]."""
-        finished, running = self._finished(reward, cost, done, gamma)
+        return self.after(summarise(self.running, reward, cost, done, gamma))
+
+    def after(self, epoch: Summary) -> Episodes:
+        """The statistics after an epoch with this summary."""
+        finished, running = epoch.finished, epoch.running
         if not len(finished):
             return replace(self, running=running, ended=0)
         known = np.concatenate([self.window, finished])
@@ -78,9 +82,8 @@ class Episodes:
         smooth_error = self.smooth_error
         if len(known) > 1:
             smooth_error = known.std(0, ddof=1) * np.linalg.norm(_weights(starts, ends))
-        if self._cut(done) and observes_every_age(done):
-            age = ages(done, self.running[:, 1])
-            raw, raw_error = by_age(_columns(reward, cost, gamma, age), done, age)
+        if epoch.by_age is not None:
+            raw, raw_error = epoch.by_age
         else:
             raw, n = finished.mean(0), len(finished)
             raw_error = finished.std(0, ddof=1) / np.sqrt(n) if n > 1 else self.raw_error
@@ -94,42 +97,68 @@ class Episodes:
             len(finished),
         )
 
-    def _cut(self, done: Bools) -> bool:
-        """Whether an episode began before this epoch or continues after it."""
-        return bool(self.running[:, 1].any() or not done[-1].all())
 
-    def _finished(
-        self, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
-    ) -> tuple[Floats, Floats]:
-        """Rows of the finished episodes, ordered by time then environment; and the unfinished
-        sums.
-        """
-        steps, num_envs = reward.shape
-        rows: list[tuple[int, int, Floats]] = []
-        running = self.running.copy()
-        for env in range(num_envs):
-            start = 0
-            for end in [*np.flatnonzero(done[:, env]), steps - 1]:
-                piece = slice(start, end + 1)
-                running[env] += self._sums(
-                    running[env, 1], reward[piece, env], cost[piece, env], gamma
-                )
-                start = int(end) + 1
-                if done[end, env] and len(reward[piece, env]):
-                    rows.append((int(end), env, running[env].copy()))
-                    running[env] = 0.0
-        rows.sort(key=lambda row: row[:2])
-        width = running.shape[1]
-        return np.array([row[2] for row in rows]).reshape(-1, width), running
+@dataclass(frozen=True)
+class Summary:
+    """The sums of an epoch's episodes. `core.device_episodes` makes one on an accelerator."""
 
-    def _sums(self, before: float, reward: Floats, cost: Floats, gamma: float) -> Floats:
-        """The contribution to an episode's sums of a piece that starts `before` steps after its
-        start.
-        """
-        discount = gamma ** (before + np.arange(len(reward)))
-        return np.concatenate(
-            [[reward.sum(), len(reward)], cost.sum(0), discount @ cost], dtype=np.float64
-        )
+    finished: Floats
+    """[n, 2 + 2K] the finished episodes, by time, then environment."""
+    running: Floats
+    """[N, 2 + 2K] the unfinished episodes."""
+    by_age: tuple[Floats, Floats] | None
+    """The result of `by_age` if the epoch cuts episodes and each environment ended one."""
+
+
+def summarise(
+    running: Floats, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
+) -> Summary:
+    """The summary of an epoch that began with these unfinished sums."""
+    finished, left = _finished(running, reward, cost, done, gamma)
+    begun = running[:, 1]
+    if not cuts(begun, done[-1]) or not observes_every_age(done):
+        return Summary(finished, left, None)
+    age = ages(done, begun)
+    return Summary(finished, left, by_age(_columns(reward, cost, gamma, age), done, age))
+
+
+def cuts(begun: Floats, last: Bools) -> bool:
+    """Whether an episode began before this epoch or continues after it.
+
+    `begun` [N] are the steps before it, `last` [N] whether the last step ended an episode.
+    """
+    return bool(begun.any() or not last.all())
+
+
+def _finished(
+    running: Floats, reward: NDArray[Any], cost: NDArray[Any], done: Bools, gamma: float
+) -> tuple[Floats, Floats]:
+    """Rows of the finished episodes, ordered by time then environment; and the unfinished sums."""
+    steps, num_envs = reward.shape
+    rows: list[tuple[int, int, Floats]] = []
+    running = running.copy()
+    for env in range(num_envs):
+        start = 0
+        for end in [*np.flatnonzero(done[:, env]), steps - 1]:
+            piece = slice(start, end + 1)
+            running[env] += _sums(running[env, 1], reward[piece, env], cost[piece, env], gamma)
+            start = int(end) + 1
+            if done[end, env] and len(reward[piece, env]):
+                rows.append((int(end), env, running[env].copy()))
+                running[env] = 0.0
+    rows.sort(key=lambda row: row[:2])
+    width = running.shape[1]
+    return np.array([row[2] for row in rows]).reshape(-1, width), running
+
+
+def _sums(before: float, reward: Floats, cost: Floats, gamma: float) -> Floats:
+    """The contribution to an episode's sums of a piece that starts `before` steps after its
+    start.
+    """
+    discount = gamma ** (before + np.arange(len(reward)))
+    return np.concatenate(
+        [[reward.sum(), len(reward)], cost.sum(0), discount @ cost], dtype=np.float64
+    )
 
 
 def observes_every_age(done: Bools) -> bool:

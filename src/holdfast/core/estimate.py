@@ -7,12 +7,12 @@ Shapes: T steps, N environments, K constraints. The same function serves reward 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 from holdfast.core.critic import Critics, values
 
@@ -104,8 +104,9 @@ def _explained(value: Array, target: Array) -> Array:
     return 1 - (target - value).var(0) / (target.var(0) + 1e-8)
 
 
-def episode_numbers(done: NDArray[np.bool_]) -> NDArray[np.int32]:
+def episode_numbers(done: Any, xp: Any = np) -> Any:
     """[T, N] a number for each episode (or piece of one) in the rollout."""
-    within = np.concatenate([np.zeros((1, done.shape[1]), np.int64), done[:-1].cumsum(0)])
-    first = np.concatenate([[0], (within[-1] + 1).cumsum()[:-1]])
-    return (within + first).astype(np.int32)
+    ends = done[:-1].astype(xp.int32)
+    within = xp.concatenate([xp.zeros_like(done[:1], xp.int32), ends.cumsum(0, xp.int32)])
+    pieces = within[-1] + 1
+    return within + (pieces.cumsum(dtype=xp.int32) - pieces)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.episodes import Summary, summarise
 from holdfast.envs.acting import Actor, Arrays, Float32, action_map, moments
 from holdfast.envs.base import Bools, Floats, OnProgress, Step, VecEnv
 
@@ -46,9 +47,9 @@ class Rollout:
     truncated: NDArray[np.bool_]
     """[T, N]"""
     mean: NDArray[np.float64]
-    """[N, O] mean of each environment's observations before normalising."""
+    """[N, O] mean of each environment's observations before normalising, or [1, O] of all."""
     var: NDArray[np.float64]
-    """[N, O]"""
+    """Their variances."""
 
     @property
     def obs(self) -> Float32:
@@ -65,6 +66,10 @@ class Rollout:
     @property
     def done(self) -> NDArray[np.bool_]:
         return self.terminated | self.truncated
+
+    def summary(self, running: NDArray[np.float64], gamma: float) -> Summary:
+        """The sums of its episodes, of which `running` [N, 2 + 2K] had begun before."""
+        return summarise(running, self.reward, self.cost, self.done, gamma)
 
     def to_arrays(self) -> Arrays:
         """Field -> array, for another process."""
@@ -97,6 +102,22 @@ class Collecting(ABC):
         """Act for noise.shape[0] steps with frozen statistics; noise [T, N, noise_size].
 
         `memory` [N, memory] is the policy's current memory; None: episodes begin.
+        """
+
+
+class OnDevice(Collecting):
+    """A batch that draws its noise, and whose epochs are arrays on the device."""
+
+    @abstractmethod
+    def draw(self, actor: Actor, key: Any, steps: int) -> Any:
+        """Noise [steps, N, noise_size] for `collect`, from a JAX random key."""
+
+    @abstractmethod
+    def place(self, tree: Any) -> Any:
+        """The arrays of a tree on the device of the update.
+
+        JAX compiles a function again for arrays that have been placed, as the results of the first
+        update have; so the first parameters are, too.
         """
 
 

@@ -30,6 +30,7 @@ from holdfast.train.epoch import (
     bounded_costs,
     collect_epoch,
     compiled_estimate,
+    device_of,
     diagnose,
     excess,
     next_noise,
@@ -80,7 +81,10 @@ def train(
     refuse_biased(run, env)
     refuse_untestable(run, env)
     state = state or first_state(run, spaces)
-    estimate, update = compiled_estimate(run), make_update(run.algorithm)
+    device = device_of(run, env)
+    if device is not None:
+        state = replace(state, learner=device.place(state.learner))
+    estimate, update = compiled_estimate(run), make_update(run.algorithm, device is not None)
     stitch = resets_each_epoch(run, env)
     resumed = state.epoch > 0
     if resumed and not stitch:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +23,20 @@ from holdfast.core.noise_time import NoiseTime
 from holdfast.core.tails import Tally
 from holdfast.core.trust_region import TrustRegion
 from holdfast.core.types import Batch, Learner, in_units
+from holdfast.envs.acting import Actor
 from holdfast.envs.base import Floats, OnProgress, VecEnv
-from holdfast.envs.rollout import Collecting, NotFinite, Rollout, collect, reject_not_finite
+from holdfast.envs.rollout import (
+    Collecting,
+    NotFinite,
+    OnDevice,
+    Rollout,
+    collect,
+    reject_not_finite,
+)
 from holdfast.process import shared
 from holdfast.run import Run
 from holdfast.train.environment import longer_epochs, steps_in_lockstep
-from holdfast.train.state import COST_NOISE, NOISE, State, actor_of
+from holdfast.train.state import COST_NOISE, NOISE, State, actor_of, key_of
 from holdfast.train.update import Advantages
 
 TIME_COLUMNS = ("time_rollout", "time_estimate", "time_update")
@@ -44,9 +53,9 @@ def collect_epoch(
     run: Run, env: VecEnv, state: State, index: int, on_progress: OnProgress | None
 ) -> tuple[Rollout, State]:
     """Act for an epoch; returns the state after it, with the learner unchanged."""
-    actor = actor_of(run, state)
-    rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
-    noise = actor.draw(rng, (run.epoch_steps // run.num_envs, run.num_envs))
+    device = device_of(run, env)
+    actor = actor_of(run, state, on_device=device is not None)
+    noise = _noise(run, device, actor, index)
     before = (index - 1) * run.epoch_steps
     within = on_progress and (lambda steps: on_progress(before + steps))
     try:
@@ -67,7 +76,7 @@ def collect_epoch(
         reject_not_finite(rollout)
     except NotFinite as error:
         raise TrainingError(f"epoch {index}: {error}; correct the environment") from None
-    episodes = state.episodes.advance(rollout.reward, rollout.cost, rollout.done, run.cost_gamma)
+    episodes = state.episodes.after(rollout.summary(state.episodes.running, run.cost_gamma))
     if np.isnan(episodes.smooth).any():
         raise TrainingError(
             f"epoch {index}: no episode has ended within {run.epoch_steps // run.num_envs} steps "
@@ -83,9 +92,25 @@ def collect_epoch(
         )
     normaliser = actor.normaliser or state.normaliser
     if run.statistics == "epoch":
-        normaliser = normaliser.merge_each(len(noise), rollout.mean, rollout.var)
+        each = run.epoch_steps // len(rollout.mean)
+        normaliser = normaliser.merge_each(each, rollout.mean, rollout.var)
     memory = rollout.seen[-1, :, obs.shape[1] :]
     return rollout, replace(state, obs=obs, memory=memory, normaliser=normaliser, episodes=episodes)
+
+
+def device_of(run: Run, env: VecEnv) -> OnDevice | None:
+    """The environment if the steps of an epoch stay on its device; encoders act in NumPy."""
+    stays = run.encoder == "mlp" and not steps_in_lockstep(run)
+    return env if isinstance(env, OnDevice) and stays else None
+
+
+def _noise(run: Run, device: OnDevice | None, actor: Actor, index: int) -> Any:
+    """The noise [T, N, noise_size] of an epoch."""
+    steps = run.epoch_steps // run.num_envs
+    if device is not None:
+        return device.draw(actor, key_of(run, index, NOISE), steps)
+    rng = np.random.default_rng(np.random.SeedSequence([run.seed, index, NOISE]))
+    return actor.draw(rng, (steps, run.num_envs))
 
 
 def compiled_estimate(run: Run) -> Callable[..., dict[str, Array]]:
@@ -144,7 +169,7 @@ def batch_of(
         obs=jnp.asarray(rollout.obs if state.memory.size else rollout.obs.reshape(size, -1)),
         action=jnp.asarray(rollout.action.reshape(size, -1)),
         weight=jnp.full(size, 1 / size),
-        episode=jnp.asarray(episode_numbers(rollout.done).reshape(size)),
+        episode=jnp.asarray(_episode_numbers(rollout.done).reshape(size)),
         cost_return=number(cost_seen_by_update(run, cost, index)),
         cost_error=number(error),
         cost_limit=number(limits),
@@ -155,6 +180,13 @@ def batch_of(
         **parts,
     )
     return batch, {"explained_reward": explained[0], "explained_cost": min(explained[1:])}
+
+
+def _episode_numbers(done: Any) -> Any:
+    return _numbers_on_device(done) if isinstance(done, Array) else episode_numbers(done)
+
+
+_numbers_on_device = jax.jit(partial(episode_numbers, xp=jnp))
 
 
 def cost_columns(run: Run, episodes: Episodes) -> slice:
@@ -187,7 +219,8 @@ def bounded_costs(run: Run, state: State, rollout: Rollout, start: Floats) -> tu
     if not state.tally.beyond:
         return rollout, state
     spent = start[:, 2 : 2 + state.episodes.constraints]
-    tally, cost = state.tally.advance(rollout.cost, rollout.done, spent, start[:, 1])
+    told = np.asarray(rollout.cost), np.asarray(rollout.done)
+    tally, cost = state.tally.advance(*told, spent, start[:, 1])
     return replace(rollout, cost=cost), replace(state, tally=tally)
 
 

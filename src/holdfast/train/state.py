@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -266,18 +267,21 @@ def resets_each_epoch(run: Run, env: VecEnv) -> bool:
     return run.epoch_reset == "always" or (run.epoch_reset == "auto" and needed)
 
 
-def actor_of(run: Run, state: State) -> Actor:
-    """The policy of a state with its observation statistics, in NumPy."""
+def actor_of(run: Run, state: State, on_device: bool = False) -> Actor:
+    """The policy of a state with its observation statistics, in NumPy or `on_device`."""
     scaled = run.statistics != "none" or run.encoder == "cnn"
     seen = state.normaliser if scaled else None
-    actor = numpy_actor(state.learner.policy, seen, run.clip_actions == "always")
+    xp = jnp if on_device else np
+    actor = numpy_actor(state.learner.policy, seen, run.clip_actions == "always", xp)
     return replace(actor, noise_time=state.noise.time)
 
 
-def numpy_actor(policy: Policy, normaliser: Normaliser | None = None, clip: bool = False) -> Actor:
-    """The actor with the parameters of `policy`."""
-    layers = tuple((np.asarray(w), np.asarray(b)) for w, b in policy.layers)
+def numpy_actor(
+    policy: Policy, normaliser: Normaliser | None = None, clip: bool = False, xp: Any = np
+) -> Actor:
+    """The actor with the parameters of `policy`; with `jax.numpy` they stay where they are."""
+    layers = tuple((xp.asarray(w), xp.asarray(b)) for w, b in policy.layers)
     if isinstance(policy, Gaussian):
-        std = np.exp(np.asarray(policy.log_std))
+        std = xp.exp(xp.asarray(policy.log_std))
         return Actor(layers, std, (), normaliser, clip, policy.network)
     return Actor(layers, None, policy.sizes, normaliser, clip, policy.network)

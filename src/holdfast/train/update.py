@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -80,8 +81,11 @@ class Update:
 
 
 @shared
-def make_update(algorithm: Algorithm) -> Update:
-    """The update of an algorithm: its step of the policy and the fit of the critics."""
+def make_update(algorithm: Algorithm, on_device: bool = False) -> Update:
+    """The update of an algorithm: its step of the policy and the fit of the critics.
+
+    Minibatches are drawn in NumPy, which sorts faster on a CPU, or `on_device`: the same ones.
+    """
     critic = algorithm.critic
     if not isinstance(critic, CriticFit):
         return Update(jax.jit(algorithm.improve))
@@ -90,9 +94,13 @@ def make_update(algorithm: Algorithm) -> Update:
     def improve(learner: Learner, batch: Batch, key: Array) -> Improvement:
         return algorithm.improve(learner, batch, jax.random.split(key)[0] if both_draw else key)
 
+    shuffled = critic.minibatches
+    if on_device:
+        shuffled = jax.jit(partial(critic.minibatches, xp=jnp), static_argnums=1)
+
     def minibatches(key: Array, batch: Batch) -> Minibatches:
         own = jax.random.split(key)[1] if both_draw else key
-        return critic.minibatches(own, len(batch.weight))
+        return shuffled(own, len(batch.weight))
 
     return Update(
         jax.jit(improve),

@@ -3,8 +3,8 @@
 
 The environments are divided equally among the devices; each part is a separate program without
 communication (`shard_map`). An environment depends only on its seed, the number of its episode and
-its actions. The data of the update are gathered on the first device; rewards, costs and ends go to
-the host, once an epoch.
+its actions. The data of the update are gathered on the first device and stay there: the host gets
+the sums of episodes, the moments of observations and metrics.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from numpy.typing import NDArray
 
+from holdfast.core.device_episodes import summarise_on_device
+from holdfast.core.episodes import Summary
 from holdfast.envs.acting import Actor, Float32
 from holdfast.envs.base import (
     Floats,
@@ -39,14 +41,16 @@ from holdfast.envs.functional.worlds import (
     Worlds,
     advance,
     begin,
+    draw,
     joined,
     moments,
     observe,
     step,
 )
+from holdfast.envs.noise import persistence
 from holdfast.envs.rollout import (
     PATIENCE,
-    Collecting,
+    OnDevice,
     Playing,
     Rollout,
     Round,
@@ -57,22 +61,28 @@ from holdfast.envs.rollout import (
     play_round,
 )
 
+TOLD = ("reward", "cost", "terminated", "truncated")
+"""What a step returns beside observations."""
+
 
 @dataclass(frozen=True)
 class DeviceRollout(Rollout):
-    """Observations and actions stay on the device; `final` is empty, `successor` has all
-    successors.
-    """
+    """Its arrays are on the device; `final` is empty, `successor` has all successors."""
 
     successor: Any = None
     """[T, N, O] the true successors."""
+    time_limit: int | None = None
 
     @property
     def next_obs(self) -> Any:
         return self.successor
 
+    def summary(self, running: NDArray[np.float64], gamma: float) -> Summary:
+        reward, cost, done = map(jnp.asarray, (self.reward, self.cost, self.done))
+        return summarise_on_device(running, reward, cost, done, gamma, self.time_limit)
 
-class FunctionalEnv(Collecting, Playing):
+
+class FunctionalEnv(OnDevice, Playing):
     """N copies of a functional environment, with exact snapshots."""
 
     can_snapshot = True
@@ -90,6 +100,7 @@ class FunctionalEnv(Collecting, Playing):
         mesh = Mesh(np.array(devices), ("envs",))
         self._split = NamedSharding(mesh, P("envs"))
         rows, table = P("envs"), P(None, "envs")
+        self._everywhere, self._by_env = NamedSharding(mesh, P()), NamedSharding(mesh, table)
         share = partial(jax.shard_map, mesh=mesh, check_vma=False)
         self._begin = jax.jit(share(partial(begin, dynamics), in_specs=rows, out_specs=rows))
         self._move = jax.jit(share(partial(step, dynamics), in_specs=(rows, rows), out_specs=rows))
@@ -104,12 +115,12 @@ class FunctionalEnv(Collecting, Playing):
         """Environment i gets `seed + i`."""
         seeds = np.array([(seed + i) % 2**32 for i in range(self.num_envs)], np.uint32)
         self._worlds = self._run(self._begin, seeds)
-        return self.observation
+        return np.asarray(self.observation)
 
     @property
-    def observation(self) -> Floats:
-        """[N, O] what to act on next."""
-        return np.asarray(self._observe(self._started()))
+    def observation(self) -> Any:
+        """[N, O] what to act on next, on the devices."""
+        return self._observe(self._started())
 
     def step(self, action: NDArray[Any]) -> Step:
         shape = (self.num_envs, *(self.action_space.shape or ()))
@@ -117,10 +128,18 @@ class FunctionalEnv(Collecting, Playing):
         self._worlds, out = self._run(self._move, self._started(), action)
         return Step(**{name: np.asarray(value) for name, value in out.items()})
 
+    def place(self, tree: Any) -> Any:
+        # A shard has no trace of the mesh in its type, for which all would be compiled again.
+        return jax.tree.map(lambda x: x.addressable_data(0), jax.device_put(tree, self._home))
+
+    def draw(self, actor: Actor, key: Array, steps: int) -> Array:
+        shape = (steps, self.num_envs, actor.noise_size)
+        return draw(key, shape, actor.std is None, persistence(actor.noise_time))
+
     def collect(
         self,
         actor: Actor,
-        noise: Float32,
+        noise: Any,
         on_progress: OnProgress | None = None,
         memory: Float32 | None = None,
     ) -> Rollout:
@@ -129,27 +148,23 @@ class FunctionalEnv(Collecting, Playing):
         `DevicePolicy` supports neither convolutions nor memories.
         """
         if actor.network.readers:
-            obs = self.observation
+            obs = np.asarray(self.observation)
             return collect(self, obs, actor, noise, memory=memory, on_progress=on_progress)[0]
         check_noise(noise, self.num_envs, actor)
         last, out = self._act(actor, noise)
-        mean, var = moments(out.pop("obs"))
-        last, out = jax.device_put((last, out), self._home)
+        mean, var = moments(out.pop("obs"), self._home)
+        last, out = self.place((last, out))
         seen, successor = joined(DevicePolicy.of(actor), out, last)
-        host = lambda name, kind: np.asarray(out[name], kind)
         if on_progress is not None:
             on_progress(noise.shape[0] * self.num_envs)
         return DeviceRollout(
             seen=seen,  # pyright: ignore[reportArgumentType]
             final=np.empty((0, seen.shape[-1]), np.float32),
-            action=out["action"],
-            reward=host("reward", np.float64),
-            cost=host("cost", np.float64),
-            terminated=host("terminated", np.bool_),
-            truncated=host("truncated", np.bool_),
             mean=mean,
             var=var,
             successor=successor,
+            time_limit=self.facts.time_limit,
+            **{name: out[name] for name in ("action", *TOLD)},
         )
 
     def play_round(self, actor: Actor, wanted: Round) -> NDArray[np.float64]:
@@ -165,11 +180,11 @@ class FunctionalEnv(Collecting, Playing):
         self.reset(wanted.seed + wanted.first)
         for noise in noise_of(actor, wanted, self.num_envs):
             out = self._act(actor, still if noise is None else noise)[1]
-            names = ("reward", "cost", "terminated", "truncated")
-            for values in zip(*(np.asarray(out[name]) for name in names), strict=True):
+            for values in zip(*(np.asarray(out[name]) for name in TOLD), strict=True):
                 yield Step(unseen, unseen, *values)
 
     def snapshot(self) -> Snapshot:
+        """Arrays on the devices; a checkpoint moves them to the host."""
         leaves = jax.tree_util.tree_flatten_with_path(self._started())[0]
         return {jax.tree_util.keystr(path)[1:]: _plain(leaf) for path, leaf in leaves}
 
@@ -182,7 +197,7 @@ class FunctionalEnv(Collecting, Playing):
             self._put(jax.tree_util.keystr(path)[1:], like, snapshot) for path, like in leaves
         ]
         self._worlds = jax.tree_util.tree_unflatten(structure, filled)
-        return self.observation
+        return np.asarray(self.observation)
 
     def _put(self, name: str, like: Any, snapshot: Snapshot) -> Array:
         """An array of a snapshot, placed as before."""
@@ -195,9 +210,10 @@ class FunctionalEnv(Collecting, Playing):
     def close(self) -> None:
         """Nothing to release."""
 
-    def _act(self, actor: Actor, noise: Float32) -> tuple[Array, dict[str, Array]]:
+    def _act(self, actor: Actor, noise: Any) -> tuple[Array, dict[str, Array]]:
         """Act for noise.shape[0] steps; returns the next observations and all steps."""
-        policy = DevicePolicy.of(actor)
+        policy = jax.device_put(DevicePolicy.of(actor), self._everywhere)
+        noise = jax.device_put(noise, self._by_env)
         (self._worlds, last), out = self._run(self._advance, policy, self._started(), noise)
         return last, out
 
@@ -216,6 +232,6 @@ def _is_key(leaf: Any) -> bool:
     return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
-def _plain(leaf: Array) -> NDArray[Any]:
+def _plain(leaf: Array) -> Any:
     """An array for a snapshot; random keys as plain numbers."""
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf

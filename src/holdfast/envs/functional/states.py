@@ -65,7 +65,7 @@ class Dynamics:
 
     def start(self, key: Array) -> Any:
         """The first state of an episode."""
-        return jax.tree.map(jnp.asarray, self.env.reset(key))
+        return jax.tree.map(_strong, self.env.reset(key))
 
     def observe(self, state: Any) -> Array:
         return observe(state.obs)
@@ -99,8 +99,15 @@ class Dynamics:
                 f"step() of Env {self.label} returned a state of another structure or shape than "
                 "its argument: let reset() and step() return the same entries."
             )
-        kept = lambda n, o: jnp.asarray(n) if jnp.asarray(n).dtype == o.dtype else _cast(n, o)
+        kept = lambda n, o: _strong(n) if jnp.asarray(n).dtype == o.dtype else _cast(n, o)
         return jax.tree.map(kept, new, old)
+
+
+def _strong(leaf: Any) -> Array:
+    """An array whose type is no mere default: `advance` would be compiled again for another."""
+    array = jnp.asarray(leaf)
+    is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return array if is_key else jax.lax.convert_element_type(array, array.dtype)
 
 
 def _cast(new: Any, old: Array) -> Array:

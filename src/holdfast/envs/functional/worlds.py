@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -160,6 +161,20 @@ class DevicePolicy:
         return action[..., 0] if isinstance(space, gym.spaces.Discrete) else action
 
 
+@partial(jax.jit, static_argnums=(1, 2))
+def draw(key: Array, shape: tuple[int, ...], choices: bool, rho: float) -> Array:
+    """`acting.Actor.draw` in JAX: noise [T, N, noise_size] of steps with this correlation."""
+    fresh = jax.random.normal(key, shape)
+    scaled = (jnp.sqrt(1 - rho * rho) * fresh).at[0].set(fresh[0])
+
+    def follow(last: Array, new: Array) -> tuple[Array, Array]:
+        now = rho * last + new
+        return now, now
+
+    normal = jax.lax.scan(follow, jnp.zeros_like(fresh[0]), scaled)[1]
+    return -jnp.log(-jax.scipy.special.log_ndtr(normal)) if choices else normal
+
+
 def advance(
     dynamics: Dynamics, policy: DevicePolicy, worlds: Worlds, noise: Array
 ) -> tuple[tuple[Worlds, Array], dict[str, Array]]:
@@ -190,8 +205,16 @@ def _moments(obs: Array) -> tuple[Array, Array]:
     return mean, ((obs - mean) ** 2).sum(0) / len(obs)
 
 
-def moments(obs: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(mean, population variance) over the first axis, in float64 where the array is."""
+@jax.jit
+def _pooled(mean: Array, var: Array) -> tuple[Array, Array]:
+    whole = mean.mean(0, keepdims=True)
+    return whole, (var + (mean - whole) ** 2).mean(0, keepdims=True)
+
+
+def moments(obs: Array, home: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """([1, O] mean, population variance) of obs [T, N, O], in float64.
+
+    Those of each environment are computed where it is, and pooled on the device `home`.
+    """
     with jax.enable_x64(True):
-        mean, var = _moments(obs)
-        return np.asarray(mean), np.asarray(var)
+        return jax.device_get(_pooled(*jax.device_put(_moments(obs), home)))
