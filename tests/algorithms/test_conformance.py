@@ -31,16 +31,18 @@ PAGE = {"c-trpo-no-hysteresis": "c-trpo", "c-trpo-noise": "c-trpo", "cpo-hystere
 SIZE = 48
 KINDS = {"gaussian": (), "discrete": (4,), "multidiscrete": (3, 2)}
 DISTINCT = ("c-trpo", "cpo", "pcpo", "sb-trpo", "cppo-pid", "focops", "cup", "ipo", "cspo")
-"""What is compiled for several constraints in every test run; the others nightly."""
+"""What every test run compiles for choices and several constraints, the others for one constraint;
+`make test-full` compiles these for one constraint too, and the others for several nightly."""
 
 
 def cases() -> Iterator[Any]:
     """Each (name, policy, constraints) costs a compilation, so not all of them run every time."""
+    nightly = pytest.mark.learning
     for name in ALGORITHMS:
-        yield pytest.param(name, "gaussian", 1, marks=[pytest.mark.learning] * (name in PAGE))
+        rare = [nightly] * (name in PAGE) + [pytest.mark.full] * (name in DISTINCT)
+        yield pytest.param(name, "gaussian", 1, marks=rare)
         if name not in PAGE:
-            nightly = [pytest.mark.learning] * (name not in DISTINCT)
-            yield pytest.param(name, "multidiscrete", 3, marks=nightly)
+            yield pytest.param(name, "multidiscrete", 3, marks=[nightly] * (name not in DISTINCT))
 
 
 @functools.cache
