@@ -45,7 +45,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 MEMORY = Path("/proc/self/statm")
-MOST = 1.2e9
+MOST = 0.9e9
 """Bytes of a process after a file, beyond which it forgets what it has compiled."""
 
 

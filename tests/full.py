@@ -28,7 +28,7 @@ def first_is_quick(values: Iterable[Any]) -> list[Any]:
 
 
 def product_by_diagonal(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
-    """All pairs of cases: `make test` runs each value of both once or more, `make test-full` all."""
+    """All pairs of cases: `make test` runs a diagonal, with each value once or more."""
     rows, columns = list(first), list(second)
     longer = max(len(rows), len(columns))
     daily = {(i % len(rows), i % len(columns)) for i in range(longer)}
