@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of every test: CPU, fast compilation, and float64 where it is asked for."""
 
+import ctypes
 import functools
 import gc
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -19,6 +21,8 @@ os.environ.setdefault(
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".jax_cache")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+# Batches stay in their process unless a test asks for workers: each is an interpreter to start.
+os.environ["HOLDFAST_CORES"] = "1"
 # Records of who trained what (holdfast.runs.consent) belong to the tests, not to the user.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="holdfast-state-")
 
@@ -38,6 +42,21 @@ gc.set_threshold(50_000, 20, 20)
 # Jobs in the background ignore Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MEMORY = Path("/proc/self/statm")
+MOST = 0.9e9
+"""Bytes of a process after a file, beyond which it forgets what it has compiled."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_memory():
+    """Compiled functions of hundreds of files would fill gigabytes; few are used by two files."""
+    yield
+    if MEMORY.exists() and int(MEMORY.read_text().split()[1]) * resource.getpagesize() > MOST:
+        jax.clear_caches()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 
 from holdfast.algorithms import CTRPO, TRPO, c_npg
 from holdfast.core.barrier import Barriers
@@ -50,20 +49,18 @@ def test_the_deep_curvature_is_the_constrained_gramian(kind, point, float64):
     cmdp = toy()
     pi = two_action_policy(*point)
     batch, policy = exact_batch(cmdp, pi), tabular_policy(pi)
-    slack = batch.cost_limit - batch.cost_return
-    wall = Barriers(kind, slack, jnp.ones(1))
-    local = linearise(policy, batch, False)
-    _, product = EXACT.direction(local, local.gradients(batch.adv_r[:, None])[0], wall)
-    unit = lambda i: ravel_pytree(
-        jax.tree.map(jnp.zeros_like, policy).__class__(
-            ((jnp.zeros(4).at[i].set(1.0).reshape(2, 2), jnp.zeros(2)),), (2,)
-        )
-    )[0]
-    deep = np.array([[unit(i) @ product(unit(j)) for j in range(4)] for i in range(4)])
+    slack = np.asarray(batch.cost_limit) - np.asarray(batch.cost_return)
+
+    @jax.jit
+    def matrix(policy, batch):
+        local = linearise(policy, batch, False)
+        wall = Barriers(kind, slack, jnp.ones(1))
+        _, product = EXACT.direction(local, local.gradients(batch.adv_r[:, None])[0], wall)
+        return jax.vmap(product)(jnp.eye(local.theta.size))
+
+    deep = np.asarray(matrix(policy, batch))[:4, :4]  # the weight's part; the bias comes after it
     curvature = {"entropy": 1 / slack, "log": 1 / slack**2}[kind]
-    np.testing.assert_allclose(
-        deep, constrained_gramian(cmdp, pi, np.asarray(curvature)), atol=1e-12
-    )
+    np.testing.assert_allclose(deep, constrained_gramian(cmdp, pi, curvature), atol=1e-12)
 
 
 def test_surrogate_gradients_are_the_gradients_of_the_values(float64):
@@ -289,26 +286,28 @@ def test_grid_search_of_the_exact_update(float64):
     found = evaluate(cmdp, pi)
     visits = found.occupancy.sum(1)
     axis = np.linspace(0, 1, 2001)
-    x, y = np.meshgrid(axis, axis, indexing="ij")
-    new = np.stack([x, 1 - x, y, 1 - y]).reshape(2, 2, 2001, 2001)
-    adv = lambda a: np.einsum("s,saxy,sa->xy", visits, new, a)
+    new = np.stack([axis, 1 - axis])  # in either state; the square is their product
+    square = lambda first, second: visits[0] * first[:, None] + visits[1] * second
+    adv = lambda a: square(*(a @ new))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(new > 0, new * np.log(new / pi[:, :, None, None]), 0.0)
-    kl = np.einsum("s,saxy->xy", visits, ratio)
+        ratio = np.where(new > 0, new * np.log(new / pi[:, :, None]), 0.0)
+    kl = square(*ratio.sum(1))
     gain, spent = adv(found.adv_r), adv(found.adv_c[0])
-    slack = jnp.asarray(found.slack)
     inside = lambda div: np.where(div <= 0.05, gain, -np.inf)
     best = lambda score: np.unravel_index(score.argmax(), score.shape)
 
     cpo = best(np.where((kl <= 0.05) & (spent <= found.slack[0]), gain, -np.inf))
     np.testing.assert_allclose(axis[list(cpo)], [0.7825, 0.4650], atol=1e-12)
     np.testing.assert_allclose(gain[cpo], 0.14663, atol=5e-6)
+
+    @jax.jit
+    def wall(beta, spent):
+        barriers = Barriers("entropy", jnp.asarray(found.slack), beta[None])
+        return jax.vmap(lambda s: barriers.divergence(s[None]))(spent)
+
     regions = {}
     for beta in (1e-4, 1.0, 2.0, 1e6):
-        wall = jax.vmap(
-            lambda s, b=beta: Barriers("entropy", slack, jnp.full(1, b)).divergence(s[None])
-        )
-        flat = np.asarray(wall(jnp.asarray(spent.ravel()))).reshape(spent.shape)
+        flat = np.asarray(wall(np.asarray(beta), spent.ravel())).reshape(spent.shape)
         regions[beta] = kl + flat
     expected = {1.0: ((0.7785, 0.4590), 0.13962), 2.0: ((0.7810, 0.4550), 0.13758)}
     for beta, (point, value) in expected.items():

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, create_empty_array
 from gymnasium.vector.utils import concatenate as join
 
+from full import product_by_diagonal
 from holdfast import Agent
 from holdfast.envs.foreign.spaces import flatten_batch
 from holdfast.envs.make import make_env
@@ -186,8 +187,7 @@ def inputs(space, many):
     return {part.name: leaf(many, part.path).astype(np.float32) for part in parts_of(space)}
 
 
-@pytest.mark.parametrize("kind", OBSERVATIONS)
-@pytest.mark.parametrize("acted", ACTIONS)
+@pytest.mark.parametrize(("kind", "acted"), product_by_diagonal(OBSERVATIONS, ACTIONS))
 def test_an_export_takes_and_gives_what_predict_does(kind, acted, tmp_path):
     """Observations in their parts as the environment gives them, actions as it takes them."""
     space, actions = OBSERVATIONS[kind], ACTIONS[acted]

@@ -96,7 +96,8 @@ def test_demo_trains_evaluates_and_draws(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("holdfast.cli.demo.DEMO_EPISODES", 20)
     monkeypatch.setattr("holdfast.run.make_run", lambda *a, **k: make_run(*a, **(k | smaller)))
     out = tmp_path / "demo"
-    for _ in range(2):  # the second replaces the first
+    for cores in ("2", "1"):  # the second replaces the first
+        monkeypatch.setenv("HOLDFAST_CORES", cores)
         cli.main(["demo", "--steps", "2000", "--out", str(out)])
         told, shown = capsys.readouterr()
         assert shown.startswith(
@@ -362,8 +363,15 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, capsys, monkeypat
     assert told in fails(capsys, *bench, code=130)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("words", ["--version", "bench suite.toml --dry-run"])
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [
+        ("--version", ""),
+        ("bench suite.toml --dry-run", "1"),
+        pytest.param("--version", "1", marks=pytest.mark.full),
+        pytest.param("bench suite.toml --dry-run", "", marks=pytest.mark.full),
+    ],
+)
 def test_a_closed_pipe_ends_a_command_quietly(words, unbuffered, tmp_path):
     """As after `| head -3`; it shows while much is printed, and else at the end."""
     (tmp_path / "suite.toml").write_text(SUITE)

@@ -22,20 +22,27 @@ SIZES = {PLAIN: 4, CNN: 60, replace(CNN, colours_first=True): 60, GRU: 4}
 
 
 def policy(network, kind="gaussian", dtype=jnp.float32, seed=0):
-    key, size = jax.random.key(seed), SIZES.get(network, 4)
-    if kind == "gaussian":
-        return init_gaussian(key, size, 2, (6,), dtype, network)
-    return init_categorical(key, size, (3, 2), (6,), dtype, network)
+    """Compiled as one: op by op each shape would be compiled."""
+    size = SIZES.get(network, 4)
+
+    @jax.jit
+    def init(key):
+        if kind == "gaussian":
+            return init_gaussian(key, size, 2, (6,), dtype, network)
+        return init_categorical(key, size, (3, 2), (6,), dtype, network)
+
+    return init(jax.random.key(seed))
 
 
 def steps(network, times=7, envs=3, dtype=jnp.float32):
     """[T, N, O] of a policy that remembers, with recorded memories, and where episodes begin."""
-    keys = jax.random.split(jax.random.key(3), 2)
-    seen = jax.random.normal(keys[0], (times, envs, SIZES[network]), dtype)
-    memory = jax.random.uniform(keys[1], (times, envs, network.memory), dtype, -1, 1)
+    rng = np.random.default_rng(3)
+    seen = rng.standard_normal((times, envs, SIZES[network]))
+    memory = rng.uniform(-1, 1, (times, envs, network.memory))
     begins = np.zeros((times, envs), bool)
     begins[3, 0] = begins[5, 1] = begins[0, 2] = True
-    return jnp.concatenate([seen, jnp.where(begins[..., None], 0, memory)], -1), begins
+    joined = np.concatenate([seen, np.where(begins[..., None], 0, memory)], -1)
+    return jnp.asarray(joined.astype(dtype)), begins
 
 
 def test_activations_are_what_their_names_say():
@@ -172,7 +179,7 @@ def test_fisher_products_go_through_what_reads(network, kind, float64):
     if network.memory:
         obs, _ = steps(network, dtype=jnp.float64)
     else:
-        obs = jax.random.normal(jax.random.key(1), (8, SIZES[network]), jnp.float64)
+        obs = np.random.default_rng(1).standard_normal((8, SIZES[network]))
     batch = tiny_batch(obs, kind)
     theta, unravel = ravel_pytree(made)
     direction = np.random.default_rng(5).normal(size=theta.size)

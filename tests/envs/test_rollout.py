@@ -3,9 +3,9 @@
 
 from dataclasses import replace
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from levers_env import Choices
 
 from holdfast import make_env, make_run
 from holdfast.envs.acting import Actor, Normaliser
@@ -30,23 +30,6 @@ class Stepped:
     def step(self, action):
         self.given.append(action)
         return self.inner.step(action)
-
-
-class Choices(gym.Env):
-    """Two levers; episodes of 5 to 14 steps."""
-
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
-    action_space = gym.spaces.MultiDiscrete([3, 2])
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.left, self.x = int(self.np_random.integers(5, 15)), self.np_random.normal(size=2)
-        return self.x.copy(), {}
-
-    def step(self, action):
-        self.left -= 1
-        self.x = self.x + 0.1 * (action - 1) + 0.1 * self.np_random.normal(size=2)
-        return self.x.copy(), float(self.x[0]), self.left == 0, False, {"cost": float(action[1])}
 
 
 def epochs(env, twist=0.0, normaliser=True):

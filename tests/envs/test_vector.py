@@ -5,7 +5,6 @@ import importlib.util
 import sys
 import warnings
 from functools import partial
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from tank_env import Tank
 
 from holdfast import Agent
 from holdfast.envs.base import NotReproducible, Step
@@ -22,21 +22,8 @@ from holdfast.envs.foreign.source import name_env
 from holdfast.envs.foreign.vector import ForeignVectorEnv, mode_of
 from holdfast.envs.make import make_env
 
-FILE = Path(__file__).parents[2] / "docs" / "examples" / "tank.py"
-spec = importlib.util.spec_from_file_location("tank_of_test_vector", FILE)
-tank = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tank)
-
 NAMES = ("spill", "dry")
 N = 3
-
-
-class Tank(tank.Tank):
-    """Episodes of different lengths, so that the batch is out of step."""
-
-    def step(self, action):
-        obs, reward, _, cut, info = super().step(action)
-        return obs, reward, self.level > 1.05, cut, info
 
 
 def vector(mode, kind=SyncVectorEnv, make=Tank, count=N):

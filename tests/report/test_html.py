@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page in a real browser: every control is used, nothing is logged, nothing is fetched."""
 
+import functools
 import html
 import json
 import re
@@ -35,6 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(folder, payload(summarise(runs, skipped, resamples=2_000), "Test </script>"))
 
 
+@functools.cache
 def visit(page: Path, name: str, width: int = 1280) -> dict[str, Any]:
     """Open the page in a fresh profile and make the named visit of visits.js; what it found."""
     assert BROWSER is not None

@@ -7,11 +7,11 @@ import time
 import traceback
 from pathlib import Path
 
-import gymnasium as gym
+import moody_env
 import numpy as np
 import pytest
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from moody_env import Moody
 
 from holdfast import cli
 from holdfast.cli import main
@@ -26,41 +26,6 @@ from holdfast.runs.training import train_in_folder
 from holdfast.train.environment import open_env
 from holdfast.train.epoch import TrainingError
 from small_runs import rows_without_clock, small
-
-
-class Moody(gym.Env):
-    """Episodes of ten steps; from its `after`-th step on it does what `fault` says."""
-
-    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float64)
-    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-
-    def __init__(self, fault="", after=0):
-        self.fault, self.after, self.made = fault, after, 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.time = 0
-        return np.zeros(2), {}
-
-    def step(self, action):
-        self.time, self.made = self.time + 1, self.made + 1
-        obs, cost = np.full(2, 0.1), {"cost": 1.0}
-        if self.fault and self.made > self.after:
-            match self.fault:
-                case "raise":
-                    raise KeyError("valve")  # raise
-                case "mute":
-                    raise KeyError  # mute
-                case "sleep":
-                    time.sleep(60)
-                case "spin":
-                    while True:
-                        pass
-                case "shape":
-                    obs = np.zeros(5)
-                case "values":
-                    return obs, 0.0, False
-        return obs, 1.0, False, self.time == 10, cost
 
 
 def batch(fault, **options):
@@ -137,14 +102,12 @@ def test_an_error_of_the_environment_has_one_form(where, fault, words):
         until_it_fails(env, count)
     line = next(
         i
-        for i, text in enumerate(Path(__file__).read_text().splitlines(), 1)
+        for i, text in enumerate(Path(moody_env.__file__).read_text().splitlines(), 1)
         if f"# {fault}" in text
     )
     told = str(caught.value)
     assert told.startswith(words)
-    assert (
-        f"test_bad_days.py, line {line}, in step), in environment {number} of Env 'Moody'" in told
-    )
+    assert f"moody_env.py, line {line}, in step), in environment {number} of Env 'Moody'" in told
     assert "after 5 steps of its episode 1" in told
     whole = "".join(traceback.format_exception(caught.value))
     assert "raise KeyError" in whole, "the full traceback is there"
@@ -229,10 +192,7 @@ def test_a_missing_onnx_is_named_whole(monkeypatch):
 
 
 FILE = """
-import time
-import traceback
-from pathlib import Path
-from test_bad_days import Moody
+from moody_env import Moody
 
 class Late(Moody):
     def __init__(self):

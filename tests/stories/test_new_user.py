@@ -7,9 +7,9 @@ import subprocess
 import sys
 import warnings
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from road_env import Road
 
 from holdfast import Agent, bars, cli, make_env, make_run, suggest_limit
 from holdfast.cli.options import parse_run
@@ -27,23 +27,6 @@ from holdfast.ship.film.episode import Address, Episode
 from holdfast.ship.film.episode_plot import plot_episodes
 
 SMALL = dict(num_envs=4, epoch_steps=200, hidden=(8,), critic_passes=1, cg_steps=3)
-
-
-class Road(gym.Env):
-    """Two costs, and no time limit that anything declares."""
-
-    observation_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
-    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.time = 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self.time += 1
-        costs = {"cost_heat": float(action[0] > 0), "cost_speed": 0.5}
-        return np.zeros(1, np.float32), 1.0, False, self.time == 20, costs
 
 
 def refused(capsys, *args: str) -> str:

@@ -38,7 +38,7 @@ def test_c10_three_divergences_share_one_hessian(rng: np.random.Generator, name:
         cmdp = random_cmdp(rng, 3, 3, 2)
         pi = rng.dirichlet(np.full(3, 5.0), size=3)
         cmdp = replace(cmdp, cost_limit=evaluate(cmdp, pi).cost_return + np.array([0.05, 0.1]))
-        old, theta = evaluate(cmdp, pi), jnp.log(jnp.asarray(pi)).reshape(-1)
+        old, theta = evaluate(cmdp, pi), np.log(pi).reshape(-1)
         beta, barrier = jnp.array([0.7, 1.9]), BARRIERS[name]
         limit, visits = jnp.asarray(cmdp.cost_limit), jnp.asarray(old.occupancy.sum(axis=1))
 
@@ -65,7 +65,8 @@ def test_c10_three_divergences_share_one_hessian(rng: np.random.Generator, name:
         other = np.random.default_rng(1).dirichlet(np.full(3, 50.0), size=3)
         geometry = Geometry((0.7, 1.9), name)
         value = bregman_divergence(cmdp, evaluate(cmdp, other), old, geometry)
-        assert value == pytest.approx(float(exact(jnp.log(other).reshape(-1), theta)), abs=1e-12)
+        found = jax.jit(exact)(np.log(other).reshape(-1), theta)
+        assert value == pytest.approx(float(found), abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import tomllib
 import numpy as np
 import pytest
 
+from full import repeats
 from grid import digests, rows, wait_for
 from holdfast import make_run
 from holdfast.bench.suite import cells, parse_suite
@@ -243,14 +244,16 @@ main(sys.argv[1:])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_study_killed_by_sigkill_goes_on_to_the_same_winner(tmp_path):
+@pytest.mark.repeats
+def test_a_study_killed_by_sigkill_goes_on_to_the_same_winner(tmp_path, capsys):
     """Real trials in processes of their own, killed in the second wave; the same command ends it.
 
     The trials end with their scheduler, so that nothing writes into folders that go on.
     """
     words = ["tune", "c-trpo", "probe/Speed-v0", "--search", "radius=0.001..0.1"]
     words += ["--steps", "2000", "--epoch-steps", "200", "--num-envs", "4", "--hidden", "8"]
-    words += ["--cost-limit", "30", "--trials", "3", "--jobs", "1", "--quiet", "--out"]
+    count = repeats(2, 3)
+    words += ["--cost-limit", "30", "--trials", str(count), "--jobs", "1", "--quiet", "--out"]
     killed = subprocess.Popen(command([*words, str(tmp_path / "cut")]), stderr=subprocess.DEVNULL)
     second = tmp_path / "cut" / "trial-001" / "progress.csv"
     while killed.poll() is None and not (second.exists() and second.read_bytes().count(b"\n") > 3):
@@ -261,20 +264,13 @@ def test_a_study_killed_by_sigkill_goes_on_to_the_same_winner(tmp_path):
     first = tmp_path / "cut" / "trial-000" / "progress.csv"
     stamp = first.stat().st_mtime_ns
     assert not (tmp_path / "cut" / "trial-001" / "done.json").exists()
-    ended = subprocess.run(
-        command([*words, str(tmp_path / "cut")]), capture_output=True, text=True, timeout=300
-    )
-    assert ended.returncode == 0 and "Winner: trial-" in ended.stdout
+    told = []
+    for name in ("cut", "whole"):
+        main([*words, str(tmp_path / name)])
+        told.append(capsys.readouterr().out.replace(str(tmp_path / name), ""))
+    assert "Winner: trial-" in told[0] and told[0] == told[1]
     assert first.stat().st_mtime_ns == stamp, "a complete trial is not repeated"
-    whole = subprocess.run(
-        command([*words, str(tmp_path / "whole")]), capture_output=True, text=True, timeout=300
-    )
-    told = [
-        out.replace(str(tmp_path / n), "")
-        for out, n in ((ended.stdout, "cut"), (whole.stdout, "whole"))
-    ]
-    assert told[0] == told[1]
-    names = [f"trial-{i:03d}/progress.csv" for i in range(3)]
+    names = [f"trial-{i:03d}/progress.csv" for i in range(count)]
     for name in names:
         assert rows_without_clock(tmp_path / "cut" / name) == rows_without_clock(
             tmp_path / "whole" / name
