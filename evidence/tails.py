@@ -22,7 +22,14 @@ from paired import difference
 from tables import Rows, number, short
 
 Numbers = Mapping[str, float]
-COLUMNS = ("return", "mean cost", "worst 5 %", "episodes above 25", "epochs above the own limit")
+COLUMNS = (
+    "return",
+    "mean cost",
+    "worst 5 %",
+    "raw regret",
+    "episodes above 25",
+    "epochs above the own limit",
+)
 MEAN = "25"
 """The limit that the others stand beside."""
 
@@ -35,8 +42,9 @@ def judged(folder: Path) -> dict[str, dict[str, dict[int, Numbers]]]:
         limit = str(next(iter((run["limits"] or {}).values()), MEAN))
         cost = next(iter(data["cost"].values()))
         above = data["violation_rate"]["estimate"]
-        epochs = share_above(read_rows(file.parent / "progress.csv"), limit)
-        values = (data["return"]["mean"], cost["mean"], cost["worst_5"], above, epochs)
+        rows = read_rows(file.parent / "progress.csv")
+        costs = (cost["mean"], cost["worst_5"], float(rows[-1]["cost_regret_raw"]))
+        values = (data["return"]["mean"], *costs, above, share_above(rows, limit))
         found[run["env"]][limit][run["seed"]] = dict(zip(COLUMNS, values, strict=True))
     return found
 
@@ -58,7 +66,7 @@ def table(folder: Path) -> Rows:
             mean = [float(np.mean([run[key] for run in runs.values()])) for key in COLUMNS]
             common = sorted(set(base) & set(runs)) if limit != MEAN else []
             gap = difference([runs[s]["return"] - base[s]["return"] for s in common])
-            cells = [*map(number, mean[:3]), *(f"{100 * share:.1f} %" for share in mean[3:])]
+            cells = [*map(number, mean[:4]), *(f"{100 * share:.1f} %" for share in mean[4:])]
             seeds = ", ".join(map(str, sorted(runs)))
             rows.append([short(task) if limit == MEAN else "", f"`{limit}`", seeds, *cells, gap])
     return rows

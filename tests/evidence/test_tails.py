@@ -20,7 +20,8 @@ def write_run(folder: Path, name: str, seed: int, limit: object, column: str, *v
     (cell / "run.json").write_text(
         json.dumps({"run": {"env": "Task-v0", "seed": seed, "limits": limits}})
     )
-    (cell / "progress.csv").write_text("\n".join([column, *map(str, values)]) + "\n")
+    rows = [f"{value},{k}" for k, value in enumerate(values)]
+    (cell / "progress.csv").write_text("\n".join([f"{column},cost_regret_raw", *rows]) + "\n")
     found = {
         "return": {"mean": 10.0 + seed - 2 * (limit is not None)},
         "cost": {"cost": {"mean": 5.0, "worst_5": 30.0}},
@@ -36,9 +37,9 @@ def test_each_limit_is_a_row_beside_the_mean(tmp_path):
         write_run(tmp_path, "c", seed, "25 in 90%", "chance", 0.1, 0.2, 0.3, 0.4)
     head, mean, chance, tail = tails.table(tmp_path)
     assert head[:3] == ["task", "limit", "seeds"]
-    assert mean == ["Task", "`25`", "0, 1", "10.5", "5", "30", "10.0 %", "50.0 %", ""]
-    assert chance[1:4] == ["`25 in 90%`", "0, 1", "8.5"] and chance[7] == "75.0 %"
-    assert tail[7] == "25.0 %" and tail[8] == "-2 (-2 .. -2)"
+    assert mean == ["Task", "`25`", "0, 1", "10.5", "5", "30", "3", "10.0 %", "50.0 %", ""]
+    assert chance[1:4] == ["`25 in 90%`", "0, 1", "8.5"] and chance[8] == "75.0 %"
+    assert tail[8] == "25.0 %" and tail[9] == "-2 (-2 .. -2)"
 
 
 def test_the_limited_quantity_is_the_kinds_own():
