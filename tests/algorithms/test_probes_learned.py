@@ -151,10 +151,9 @@ def test_trained_policies_differ_as_the_programme_says():
 
 @pytest.mark.learning
 def test_a_policy_under_a_mean_breaks_the_tail_limit():
-    """The control of the test before. CPO, which keeps no margin, spends the mean's limit whole.
+    """The control of the test before: the same judge, and CPO, which spends the mean's limit.
 
-    Under the tail it takes the short way less often, but ends above that limit with this seed.
+    (Under the tail CPO swings about that limit: its steps bring ten times what they predict.)
     """
-    mean, tail = (shortcut("cpo", limit)[1] for limit in ("1.5", "1.5 worst 50%"))
-    assert mean.verdict.safe == "no"
-    assert (tail.costs == 3).mean() < 0.8 * (mean.costs == 3).mean()
+    assert shortcut("cpo", "1.5")[1].verdict.safe == "no"
+    assert shortcut("c-trpo", "1.5 worst 50%")[1].verdict.safe == "yes"
