@@ -24,7 +24,7 @@ from holdfast import Agent, cli
 from holdfast.envs.acting import Actor, Normaliser, moments
 from holdfast.envs.base import VecEnv
 from holdfast.envs.check import check_env
-from holdfast.envs.functional.source import is_functional
+from holdfast.envs.functional.functional_source import is_functional
 from holdfast.envs.functional.states import EnvState
 from holdfast.envs.make import make_env
 from holdfast.envs.rollout import Collecting, Playing, Round, collect, play_round

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holdfast.envs.base import Alterable, Facts, native_spaces
-from holdfast.envs.functional.source import Functional
+from holdfast.envs.functional.functional_source import Functional
 from holdfast.envs.make import classify, make_env
 from holdfast.envs.native.simulation import Simulated
 from holdfast.envs.probe import PROBES, ProbeEnv

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.algorithms import Algorithm
 from holdfast.envs.base import VecEnv
 from holdfast.envs.foreign.source import EnvSource, name_env, name_function
-from holdfast.envs.functional.source import is_functional
+from holdfast.envs.functional.functional_source import is_functional
 from holdfast.envs.make import is_given, is_vectorised, num_envs_of
 from holdfast.own_barrier import settled
 from holdfast.register import PresetName

@@ -22,7 +22,7 @@ from holdfast.envs.foreign.source import (
     resolve,
 )
 from holdfast.envs.foreign.vector import ForeignVectorEnv, bare, is_vector_env
-from holdfast.envs.functional.source import (
+from holdfast.envs.functional.functional_source import (
     Functional,
     described,
     is_functional,
@@ -203,8 +203,10 @@ def _make_functional(
     clip_actions: bool,
     budgets: Budgets | None,
 ) -> VecEnv:
-    from holdfast.envs.functional.budget import BudgetedDynamics  # only here is JAX needed to open
-    from holdfast.envs.functional.env import FunctionalEnv
+    from holdfast.envs.functional.functional_budget import (
+        BudgetedDynamics,  # only here is JAX needed to open
+    )
+    from holdfast.envs.functional.functional_env import FunctionalEnv
     from holdfast.envs.functional.states import read_dynamics
 
     dynamics = read_dynamics(source, constraints, cost, clip_actions)

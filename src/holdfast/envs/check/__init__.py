@@ -37,7 +37,7 @@ from holdfast.envs.foreign.source import (
     open_single,
 )
 from holdfast.envs.foreign.spaces import flat_observation_space, is_space, plain_action_space
-from holdfast.envs.functional.source import Functional, described, is_functional
+from holdfast.envs.functional.functional_source import Functional, described, is_functional
 from holdfast.envs.make import find_source, is_task, is_vectorised, make_env, num_envs_of
 from holdfast.envs.worker import unsendable
 

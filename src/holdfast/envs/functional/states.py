@@ -17,7 +17,7 @@ from jax import Array
 from holdfast.envs.base import ActionSpace, Facts
 from holdfast.envs.foreign.costs import CostFunction, CostSource, Transition, find_cost
 from holdfast.envs.foreign.spaces import dtype_of, plain_action_space, still_action
-from holdfast.envs.functional.source import Functional
+from holdfast.envs.functional.functional_source import Functional
 
 
 @jax.tree_util.register_dataclass

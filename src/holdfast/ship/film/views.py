@@ -21,7 +21,7 @@ from holdfast.envs.failure import describe_error
 from holdfast.envs.foreign.costs import CostFunction
 from holdfast.envs.foreign.references import is_unnamed
 from holdfast.envs.foreign.source import EnvSource, is_instance, resolve
-from holdfast.envs.functional.source import is_suite_id
+from holdfast.envs.functional.functional_source import is_suite_id
 from holdfast.envs.make import known_ids
 from holdfast.envs.native import NATIVE_IDS
 from holdfast.envs.native.simulation import Simulated
