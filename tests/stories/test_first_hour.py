@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from holdfast import Agent, bars, cli
+from holdfast import Agent, cli
+from holdfast.bars.training_bar import Bar
 from holdfast.envs.check import Finding, print_findings
 from holdfast.envs.make import make_env
 from holdfast.runs.folder import open_folder
@@ -154,8 +155,8 @@ def test_the_time_left_is_sane_from_the_first_seconds(monkeypatch):
         Clock(),
         dict.fromkeys("ep_return ep_cost cost_regret_raw steps_per_second".split(), 1),
     )
-    monkeypatch.setattr(bars, "time", clock)
-    bar = bars.Bar(200_000, {"cost": 1.0}, "run", every=1e9, console=Console(file=io.StringIO()))
+    monkeypatch.setattr("holdfast.bars.training_bar.time", clock)
+    bar = Bar(200_000, {"cost": 1.0}, "run", every=1e9, console=Console(file=io.StringIO()))
     assert bar.left(0) is None
     told, naive = [], []
     for what, steps, truth in a_run(clock):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from road_env import Road
 
-from holdfast import Agent, bars, cli, make_env, make_run, suggest_limit
+from holdfast import Agent, cli, make_env, make_run, suggest_limit
+from holdfast.bars.training_bar import training_bar
 from holdfast.cli.options import parse_run
 from holdfast.cli.words import for_shell
 from holdfast.console import counted
@@ -65,11 +66,11 @@ def test_epochs_that_are_chosen_are_not_changed():
 def test_a_run_that_becomes_longer_says_why_in_the_words_of_the_shell(capsys):
     env = make_env(Road, 4, constraints=("heat", "speed"))
     run = make_run("c-trpo", env="road.py:Road", **SMALL | {"epoch_steps": 20_000}, steps=6_000)
-    bars.training_bar(run, env, {"heat": 5.0}, words=for_shell).close()
+    training_bar(run, env, {"heat": 5.0}, words=for_shell).close()
     told = capsys.readouterr().err
     assert "after all 20,000 steps (6,000 were requested, as no time limit is declared" in told
     assert "a smaller --epoch-steps, to see" in told
-    bars.training_bar(make_run("c-trpo", env="x", **SMALL, steps=200), env, {"heat": 5.0}).close()
+    training_bar(make_run("c-trpo", env="x", **SMALL, steps=200), env, {"heat": 5.0}).close()
     told = capsys.readouterr().err
     assert "after all 200 steps; train" in told and "a smaller epoch_steps, to see" in told
 
@@ -201,7 +202,7 @@ def test_a_cost_without_a_limit_is_named_where_training_begins(env, limited, fre
     made = make_env(env, 1, constraints=limited)
     assert made.facts.free_costs == free
     run = make_run("c-trpo", env="x", **SMALL | {"num_envs": 1}, steps=400)
-    bars.training_bar(run, made, dict.fromkeys(made.cost_names, 1.0), words=for_shell).close()
+    training_bar(run, made, dict.fromkeys(made.cost_names, 1.0), words=for_shell).close()
     told, listed = capsys.readouterr().err, describe_batch(made)
     made.close()
     assert ("no limit is given for" in told) == ("without a limit" in listed) == bool(free)

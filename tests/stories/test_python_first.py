@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast import Agent, bars, make_env, make_run, suggest_limit
+from holdfast import Agent, make_env, make_run, suggest_limit
 from holdfast.algorithms import ALGORITHMS
+from holdfast.bars.training_bar import training_bar
 from holdfast.console import plain_console
 from holdfast.envs.check import check_env
 from holdfast.judge.evaluate import Evaluation, limits_elsewhere
@@ -171,7 +172,7 @@ def test_the_first_line_says_so_and_one_epoch_warns(monkeypatch, capsys):
     env = make_env("probe/Speed-v0", 4)
     for steps, words in ((400, "400 steps in 2 epochs of 200, 4 env"), (200, "in one epoch, 4 ")):
         run = make_run("c-trpo", env="probe/Speed-v0", **SMALL, steps=steps)
-        bars.training_bar(run, env, {"cost": 6.0}).close()
+        training_bar(run, env, {"cost": 6.0}).close()
         told = capsys.readouterr().err
         assert words in told and ("Warning: one epoch is one update" in told) == (steps == 200)
 
