@@ -28,7 +28,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from holdfast import make_run
-from holdfast.drawing import BLUE, GREEN, INK, ORANGE, PURPLE, write_formats
+from holdfast.drawing.axes import write_formats
+from holdfast.drawing.palette import AMBER, BLUE, GREEN, INK, PURPLE
 from holdfast.process import cores, use_compilation_cache
 from holdfast.train import train
 from holdfast.train.environment import open_env, resolve_limits
@@ -38,7 +39,7 @@ from holdfast.train.update import make_update
 
 TASKS = ("SafetyHalfCheetahVelocity-v1", "SafetyPointGoal1-v0")
 BEFORE = {"critic_apart": False, "critic_decay": False, "critic_passes": 10, "critic_lr": 1e-3}
-COLOURS = {"acting": BLUE, "estimate": PURPLE, "critics": ORANGE, "step": GREEN}
+COLOURS = {"acting": BLUE, "estimate": PURPLE, "critics": AMBER, "step": GREEN}
 ORDER = ("acting", "estimate", "critics", "estimate", "step")
 
 Seconds = tuple[float, float]

@@ -65,9 +65,8 @@ def test_barrier_maps_belong_together(name: str) -> None:
 
 
 def test_c21_the_wrong_sign_is_no_divergence() -> None:
-    for name, barrier in POTENTIALS.items():
-        x = np.linspace(-2.9, 2.9, 101)
-        phi = PHI[name]
+    for name, phi in PHI.items():
+        x, barrier = np.linspace(-2.9, 2.9, 101), POTENTIALS[name]
         wrong = phi(3.0 - x) - phi(3.0) - barrier.slope(np.array(3.0)) * x
         assert wrong.min() < 0.0
         assert psi(barrier, 3.0, x).min() >= 0.0

@@ -145,7 +145,7 @@ def test_slow_noise_is_the_same_in_any_number_of_workers_and_after_a_resume(tmp_
 def test_one_compilation_for_a_run(monkeypatch):
     run = small(epochs=3)
     update = loop.make_update.__wrapped__(run.algorithm)
-    monkeypatch.setattr(loop, "make_update", lambda _: update)
+    monkeypatch.setattr(loop, "make_update", lambda *_: update)
     estimate = loop.compiled_estimate(run)
     monkeypatch.setattr(loop, "compiled_estimate", lambda _: estimate)
     before, counts = estimate._cache_size(), []
