@@ -46,7 +46,7 @@ QUICK := -m 'not thorough and not learning and not extras and not full' tests/co
   tests/test_settings.py tests/run/test_presets.py tests/runs/test_progress.py \
   tests/train/test_train.py::test_agent_in_ten_lines
 
-quick: .venv/.dev          ## the tests to run after every change, in one to two minutes
+quick: .venv/.dev          ## the tests to run after every change, in half a minute
 	$(PYTEST) -n 2 --dist loadfile $(QUICK)
 
 # A file's tests share fixtures and compiled functions, so a file stays on one worker.
