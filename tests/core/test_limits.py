@@ -170,6 +170,15 @@ def test_a_constant_cost_is_pooled(limit):
     assert own < 4 / 3 * plain < 0.6 * alone  # an epoch alone is the control
 
 
+def test_epochs_of_one_episode_are_pooled():
+    """One episode does not tell how far its cost is from the mean; two tell the control."""
+    single, pairs = Tally.create([chance(12, 0.8)]), Tally.create([chance(12, 0.8)])
+    for cost in (20.0, 1.0, 20.0, 1.0):
+        single = of_totals(single, np.array([cost]))
+        pairs = of_totals(pairs, np.array([cost, cost]))
+    assert single.found[0, 0] == 0.5 and pairs.found[0, 0] == 0.0
+
+
 def test_an_epoch_without_a_finished_episode_changes_no_estimate():
     tally = of_totals(Tally.create([chance(12, 0.9)]), np.array([3.0, 30.0]))
     same, made = tally.advance(

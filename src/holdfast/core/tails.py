@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.episodes import ages, by_age, observes_every_age
+from holdfast.core.episodes import ages, by_age, cuts, observes_every_age
 from holdfast.core.limits import Limit
 
 Floats = NDArray[np.float64]
@@ -190,11 +190,10 @@ def _episode_mean(
     cost: NDArray[Any], ended: Floats, done: Bools, before: NDArray[Any]
 ) -> tuple[Floats, Floats]:
     """([K] mean cost of an episode, [K] its error): by age if the epoch cuts episodes, else of the
-    ended ones [n, K].
+    ended ones [n, K]. The error of a single episode is unknown, infinite.
     """
-    begun = before.any() or not done[-1].all()
-    if begun and observes_every_age(done):
+    if cuts(before, done[-1]) and observes_every_age(done):
         return by_age(cost, done, ages(done, before))
     n = len(ended)
-    spread = ended.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.zeros(ended.shape[-1])
+    spread = ended.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.full(ended.shape[-1], np.inf)
     return ended.mean(0), spread
